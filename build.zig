@@ -1,0 +1,99 @@
+//! Builds the engine module, its mirror for Python, and the native tests.
+//!
+//!     zig build wasm       querymode/querymode.wasm, what wheels and editable installs carry
+//!     zig build wasm-safe  zig-out/bin/querymode_safe.wasm, the same with every safety check on
+//!     zig build abi        querymode/_abi.py from wasm/src/abi.zig
+//!     zig build test       unit tests, natively; `test-wasm` builds them for wasm32-wasi
+const std = @import("std");
+const builtin = @import("builtin");
+
+comptime {
+    const pinned = "0.17.0";
+    if (!std.mem.eql(u8, builtin.zig_version_string, pinned))
+        @compileError("QueryMode pins Zig " ++ pinned ++ ", this is " ++ builtin.zig_version_string);
+}
+
+/// What the engine may use of WebAssembly. All of it is on by default in wasmtime.
+const wasm_features = std.Target.wasm.featureSet(&.{
+    .simd128,
+    .bulk_memory,
+    .sign_ext,
+    .nontrapping_fptoint,
+    .multivalue,
+    .mutable_globals,
+    .extended_const,
+});
+
+pub fn build(b: *std.Build) void {
+    const engine = add_engine(b, "querymode", .fast);
+    const update = b.addUpdateSourceFiles();
+    update.addCopyFileToSource(engine.getEmittedBin(), "querymode/querymode.wasm");
+    b.step("wasm", "Write querymode/querymode.wasm").dependOn(&update.step);
+
+    const safe = add_engine(b, "querymode_safe", .safe);
+    const install_safe = b.addInstallArtifact(safe, .{});
+    b.step("wasm-safe", "Write zig-out/bin/querymode_safe.wasm, all safety checks on").dependOn(&install_safe.step);
+
+    add_abi(b);
+    add_tests(b);
+
+    const fmt = b.addFmt(.{ .paths = &.{ b.path("build.zig"), b.path("wasm") }, .check = true });
+    b.step("fmt-check", "Check formatting").dependOn(&fmt.step);
+}
+
+fn add_engine(b: *std.Build, name: []const u8, optimize: std.lang.Optimize) *std.Build.Step.Compile {
+    const engine = b.addExecutable(.{
+        .name = name,
+        .root_module = b.createModule(.{
+            .root_source_file = b.path("wasm/src/main.zig"),
+            .target = b.resolveTargetQuery(.{
+                .cpu_arch = .wasm32,
+                .os_tag = .freestanding,
+                .cpu_features_add = wasm_features,
+            }),
+            .optimize = optimize,
+            // Unstripped modules hold absolute paths: two checkouts would differ.
+            .strip = true,
+            .single_threaded = true,
+        }),
+    });
+    engine.entry = .disabled; // a reactor: no _start
+    // Exactly the doors of abi.zig; rdynamic would also export the stack pointer and every variable.
+    engine.root_module.export_symbol_names = @typeInfo(@import("wasm/src/abi.zig").Exports).@"struct".decl_names;
+    engine.stack_size = 1024 * 1024;
+    return engine;
+}
+
+fn add_abi(b: *std.Build) void {
+    const generator = b.addExecutable(.{
+        .name = "abi_python",
+        .root_module = b.createModule(.{
+            .root_source_file = b.path("wasm/src/abi_python.zig"),
+            .target = b.graph.host,
+            .optimize = .debug,
+        }),
+    });
+    const run = b.addRunArtifact(generator);
+    const update = b.addUpdateSourceFiles();
+    update.addCopyFileToSource(run.captureStdOut(.{ .basename = "_abi.py" }), "querymode/_abi.py");
+    b.step("abi", "Write querymode/_abi.py").dependOn(&update.step);
+}
+
+fn add_tests(b: *std.Build) void {
+    const native = b.addTest(.{ .root_module = b.createModule(.{
+        .root_source_file = b.path("wasm/src/tests.zig"),
+        .target = b.graph.host,
+        .optimize = b.option(std.lang.Optimize, "test-optimize", "tests (default: debug)") orelse .debug,
+    }) });
+    b.step("test", "Run the unit tests natively").dependOn(&b.addRunArtifact(native).step);
+
+    // The same tests where usize has 32 bits; tests/abi runs them under wasmtime.
+    const wasi = b.addTest(.{ .name = "unit_tests", .root_module = b.createModule(.{
+        .root_source_file = b.path("wasm/src/tests.zig"),
+        .target = b.resolveTargetQuery(.{ .cpu_arch = .wasm32, .os_tag = .wasi, .cpu_features_add = wasm_features }),
+        .optimize = .debug,
+        .strip = true,
+    }) });
+    const install = b.addInstallArtifact(wasi, .{});
+    b.step("test-wasm", "Build the unit tests for wasm32-wasi").dependOn(&install.step);
+}
