@@ -1,0 +1,288 @@
+//! The contract between the engine and its host. No logic lives here.
+//!
+//! Every number and every name that crosses the boundary is written in this file and nowhere
+//! else. `zig build abi` prints it as querymode/_abi.py; main.zig exports exactly the doors of
+//! `Exports` and does not compile when boundary.zig disagrees; tests/abi compares the built module
+//! with the generated file. Values are appended, never renumbered; a retired value leaves a hole.
+//!
+//! The call shape: inputs are an address with a length, or a handle; outputs are written through
+//! an address of an extern struct; every door that can fail returns a `Status`, 0 is success.
+//! Exceptions, said aloud: `qm_alloc` returns an address (0 when memory is out), `qm_control` the
+//! address of the one `Control`, and `qm_abi_version` a number.
+//!
+//! Any call may grow memory, so the host takes fresh views after each call. Memory never moves.
+const std = @import("std");
+
+/// Raised whenever a door, a struct, an enum value or the plan's wire form changes.
+pub const version: u32 = 1;
+
+pub const plan_magic: u32 = 0x4C504D51; // "QMPL"
+pub const qmcb_magic: u32 = 0x42434D51; // "QMCB"
+
+/// Bounds that both sides check. A type or an expression deeper than this is refused before
+/// recursion could exhaust the stack; sixteen thousand columns fit a plan with room to spare.
+pub const type_depth_max: u32 = 32;
+pub const expression_depth_max: u32 = 200;
+pub const column_count_max: u32 = 65_535;
+/// Rows of one batch: QMCB's row count is a u32.
+pub const row_count_max: u32 = 0xFFFF_FFFF;
+
+/// Bands: 1xx the request is wrong, 2xx the data is wrong, 3xx a resource ran out, 9xx we are.
+pub const Status = enum(u32) {
+    ok = 0,
+    invalid_plan = 100,
+    column_not_found = 101,
+    invalid_filter = 102,
+    invalid_aggregate = 103,
+    /// A value left its type's range while computing: overflow, a cast that does not fit.
+    out_of_range = 104,
+    invalid_format = 200,
+    schema_mismatch = 201,
+    not_supported = 202,
+    memory_exceeded = 300,
+    cancelled = 301,
+    /// A limit of the format, such as 4 GiB of text in one column of a batch.
+    too_large = 302,
+    invalid_handle = 900,
+    internal = 901,
+};
+
+/// One list for columns, plans and QMCB. 0 to 7 are QMCB's eight base tags, byte-exact; the rest
+/// are ours for what those eight cannot say. core/schema.zig says how each is stored.
+pub const TypeTag = enum(u8) {
+    f64 = 0,
+    i64 = 1,
+    utf8 = 2,
+    bool = 3,
+    f32vec = 4,
+    null = 5,
+    i32 = 6,
+    f32 = 7,
+    i8 = 8,
+    i16 = 9,
+    u8 = 10,
+    u16 = 11,
+    u32 = 12,
+    u64 = 13,
+    f16 = 14,
+    i128 = 15,
+    decimal = 16,
+    binary = 17,
+    fixed_binary = 18,
+    date = 19,
+    time = 20,
+    timestamp = 21,
+    interval = 22,
+    f16vec = 23,
+    list = 24,
+    structure = 25,
+    map = 26,
+};
+
+pub const TimeUnit = enum(u8) { second = 0, millisecond = 1, microsecond = 2, nanosecond = 3 };
+
+/// Pipeline steps, in the order they stand in the plan.
+pub const NodeTag = enum(u8) {
+    filter = 1,
+    project = 2,
+    aggregate = 3,
+    sort = 4,
+    limit = 5,
+    /// The whole answer leaves as one batch, however large.
+    gather = 6,
+};
+
+pub const ExpressionTag = enum(u8) {
+    column = 1,
+    literal = 2,
+    compare = 3,
+    between = 4,
+    in_list = 5,
+    like = 6,
+    is_null = 7,
+    logical_and = 8,
+    logical_or = 9,
+    logical_not = 10,
+    arithmetic = 11,
+    negate = 12,
+    cast = 13,
+};
+
+pub const CompareOp = enum(u8) { eq = 0, neq = 1, lt = 2, lte = 3, gt = 4, gte = 5 };
+
+pub const ArithmeticOp = enum(u8) {
+    add = 0,
+    subtract = 1,
+    multiply = 2,
+    /// `/`: float64 only, the planner casts.
+    divide = 3,
+    /// `//`: integers truncate toward zero, floats divide.
+    divide_integer = 4,
+    modulo = 5,
+};
+
+pub const AggregateOp = enum(u8) {
+    count_rows = 0,
+    count = 1,
+    sum = 2,
+    min = 3,
+    max = 4,
+    avg = 5,
+};
+
+/// An aggregate is complete in one instance, or split: partial states leave every lane as QMCB
+/// and come back, in lane order, into a final aggregate.
+pub const AggregatePhase = enum(u8) { complete = 0, partial = 1, final = 2 };
+
+pub const SourceKind = enum(u32) {
+    /// `address`/`size`: a `BatchHeader` followed by its `ColumnDescriptor`s.
+    descriptor = 0,
+    /// `handle`: a batch opened with `qm_batch_open`.
+    batch = 1,
+    /// `address`/`size`: one QMCB batch.
+    qmcb = 2,
+    /// `address`/`size`: `ColumnReference`s, columns of opened batches of one length side by side.
+    /// Columns that are kept between queries come this way: each query names those it needs.
+    columns = 3,
+};
+
+pub const TextFormat = enum(u32) { csv = 0, json = 1 };
+
+/// What a call left for the host to read, until the next call on the same instance.
+pub const Output = extern struct {
+    /// QMCB bytes, or 0 when this call produced none.
+    address: u32,
+    size: u32,
+    row_count: u32,
+    state: OutputState,
+};
+
+pub const OutputState = enum(u32) {
+    /// Push more, or finish.
+    need_input = 0,
+    /// Call `qm_query_next` for the rest.
+    more_output = 1,
+    /// Nothing further comes, and further input would change nothing.
+    done = 2,
+};
+
+pub const Source = extern struct {
+    kind: SourceKind,
+    handle: u32,
+    address: u32,
+    size: u32,
+};
+
+/// A column of a batch opened with `qm_batch_open`.
+pub const ColumnReference = extern struct {
+    batch: u32,
+    column: u32,
+};
+
+pub const BatchHeader = extern struct {
+    row_count: u32,
+    /// Top-level columns; nested ones follow their parent in preorder.
+    column_count: u32,
+    descriptor_count: u32,
+    reserved: u32 = 0,
+};
+
+/// One column as it lies in linear memory. Buffers are the host's: they are 16-byte aligned, stay
+/// put and unchanged until the batch is closed (or the push returns), and are freed by the host.
+pub const ColumnDescriptor = extern struct {
+    tag: TypeTag,
+    /// Width of the offsets: 0 none, 4 or 8 bytes.
+    offset_width: u8,
+    /// Bits to skip at the start of `validity` (Arrow slices need not start at a byte).
+    validity_bit: u8,
+    /// The same for the values of a bool column.
+    data_bit: u8,
+    /// Bytes of one value as delivered. A decimal comes as 4, 8 or 16 bytes, a time as 4 or 8.
+    value_width: u32,
+    row_count: u32,
+    child_count: u32,
+    /// Bit set = valid. 0 when no value is NULL.
+    validity: u32,
+    validity_size: u32,
+    data: u32,
+    data_size: u32,
+    offsets: u32,
+    offsets_size: u32,
+    /// Subtracted from every offset: a slice's offsets do not start at 0.
+    offset_base: u64,
+    /// Decimal: precision and scale. Fixed binary and vectors: `width`. Time, timestamp: unit.
+    precision: u8,
+    scale: i8,
+    unit: TimeUnit,
+    reserved: u8 = 0,
+    width: u32,
+
+    comptime {
+        std.debug.assert(@sizeOf(ColumnDescriptor) == 56);
+        std.debug.assert(@offsetOf(ColumnDescriptor, "offset_base") == 40);
+    }
+};
+
+/// What went wrong, where it is known. Strings are cut to fit, never split inside a character.
+pub const ErrorDetail = extern struct {
+    /// Byte offset inside the input, or `offset_unknown`.
+    offset: u64,
+    /// Column index, or `column_unknown`.
+    column: u32,
+    message_size: u32,
+    message: [240]u8,
+
+    pub const offset_unknown: u64 = 0xFFFF_FFFF_FFFF_FFFF;
+    pub const column_unknown: u32 = 0xFFFF_FFFF;
+};
+
+/// The one place the host may look at and write to at any time.
+pub const Control = extern struct {
+    /// The host sets it to 1 from any thread to stop the running call with `cancelled`.
+    cancel: u8,
+    reserved: [3]u8 = @splat(0),
+    /// Written by a panic just before the trap.
+    panic_size: u32,
+    panic_message: [248]u8,
+    detail: ErrorDetail,
+};
+
+pub const structs = .{ Output, Source, ColumnReference, BatchHeader, ColumnDescriptor, ErrorDetail, Control };
+pub const enums = .{
+    Status,       TypeTag,     TimeUnit,       NodeTag,    ExpressionTag, CompareOp,
+    ArithmeticOp, AggregateOp, AggregatePhase, SourceKind, TextFormat,    OutputState,
+};
+pub const constants = .{
+    .{ "PLAN_MAGIC", plan_magic },
+    .{ "QMCB_MAGIC", qmcb_magic },
+    .{ "TYPE_DEPTH_MAX", type_depth_max },
+    .{ "EXPRESSION_DEPTH_MAX", expression_depth_max },
+    .{ "COLUMN_COUNT_MAX", column_count_max },
+    .{ "ROW_COUNT_MAX", row_count_max },
+    .{ "OFFSET_UNKNOWN", ErrorDetail.offset_unknown },
+    .{ "COLUMN_UNKNOWN", ErrorDetail.column_unknown },
+};
+
+/// Exported name and type; main.zig binds each to boundary.zig's function of that name.
+pub const Exports = struct {
+    pub const qm_abi_version = fn () callconv(.c) u32;
+    /// Address of the `Control`; constant for the life of the instance.
+    pub const qm_control = fn () callconv(.c) u32;
+    /// 64-byte aligned, readable 64 bytes past its end. The host frees with the same size.
+    pub const qm_alloc = fn (size: u32) callconv(.c) u32;
+    pub const qm_free = fn (address: u32, size: u32) callconv(.c) Status;
+    /// Checks a batch once and keeps it for many pushes; writes the handle (u32) to `out`.
+    /// The host keeps the buffers unchanged until `qm_batch_close`; the descriptor may go at once.
+    pub const qm_batch_open = fn (address: u32, size: u32, out: u32) callconv(.c) Status;
+    pub const qm_batch_close = fn (handle: u32) callconv(.c) Status;
+    /// Copies what it needs of the plan; writes the handle (u32) to `out`.
+    pub const qm_query_open = fn (address: u32, size: u32, out: u32) callconv(.c) Status;
+    /// `source` is the address of a `Source`, `out` of an `Output`.
+    pub const qm_query_push = fn (query: u32, source: u32, out: u32) callconv(.c) Status;
+    pub const qm_query_finish = fn (query: u32, out: u32) callconv(.c) Status;
+    pub const qm_query_next = fn (query: u32, out: u32) callconv(.c) Status;
+    pub const qm_query_close = fn (query: u32) callconv(.c) Status;
+    /// Text to typed columns: `format` is a `TextFormat`, the options are its own small struct of
+    /// bytes (format/text). Opens a handle that `qm_query_next` reads and `qm_query_close` closes.
+    pub const qm_text_open = fn (format: u32, address: u32, size: u32, options: u32, options_size: u32, out: u32) callconv(.c) Status;
+};

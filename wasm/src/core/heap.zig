@@ -1,0 +1,235 @@
+//! The engine's memory: runs of 4 KiB blocks over linear memory, grown when none fits.
+//!
+//!     | static data, stack | heap … free run … used … free run … | not grown yet |
+//!
+//! Free runs form a list sorted by address, the header of each in its own first bytes; neighbours
+//! are merged when freed. There are few runs (arenas take large blocks, the host takes whole
+//! morsels), so first fit walks a short list. The standard wasm allocator rounds large blocks to
+//! powers of two, which turns 300 MB into 512 MB; here a block costs its size, rounded to 4 KiB.
+//! `slack` bytes behind every block are readable, so that kernels may load whole vectors.
+const std = @import("std");
+const builtin = @import("builtin");
+const assert = std.debug.assert;
+const Alignment = std.mem.Alignment;
+
+pub const block_size = 4096;
+pub const slack = 64;
+/// Memory grows in steps of this: growing is cheap, but not free, and each step is a system call.
+const growth_step = 1 << 20;
+const wasm_page_size = 1 << 16;
+
+const Run = struct {
+    next: ?*Run,
+    size: usize,
+
+    fn end(self: *const Run) usize {
+        return @intFromPtr(self) + self.size;
+    }
+};
+
+pub const Heap = struct {
+    first: ?*Run = null,
+    /// Address of `size` fresh bytes right behind the last growth, or null. Natively a test's own.
+    grow: *const fn (size: usize) ?usize,
+
+    pub fn allocator(self: *Heap) std.mem.Allocator {
+        return .{ .ptr = self, .vtable = &.{ .alloc = alloc, .resize = resize, .remap = remap, .free = free } };
+    }
+
+    /// Makes a range of memory available. It need not touch earlier ranges.
+    pub fn add(self: *Heap, start: usize, end: usize) void {
+        const from = std.mem.alignForward(usize, start, block_size);
+        const to = std.mem.alignBackward(usize, end, block_size);
+        if (to > from) self.insert(from, to - from);
+    }
+
+    fn rounded(size: usize) ?usize {
+        const padded = std.math.add(usize, size, slack + block_size - 1) catch return null;
+        return padded & ~@as(usize, block_size - 1);
+    }
+
+    fn take(self: *Heap, size: usize) ?usize {
+        var link: *?*Run = &self.first;
+        while (link.*) |run| : (link = &run.next) {
+            if (run.size < size) continue;
+            const address = @intFromPtr(run);
+            if (run.size == size) {
+                link.* = run.next;
+            } else {
+                const rest: *Run = @ptrFromInt(address + size);
+                rest.* = .{ .next = run.next, .size = run.size - size };
+                link.* = rest;
+            }
+            return address;
+        }
+        return null;
+    }
+
+    fn insert(self: *Heap, address: usize, size: usize) void {
+        assert(address % block_size == 0 and size % block_size == 0 and size > 0);
+        var previous: ?*Run = null;
+        var next = self.first;
+        while (next) |run| : (next = run.next) {
+            if (@intFromPtr(run) > address) break;
+            previous = run;
+        }
+        assert(previous == null or previous.?.end() <= address); // freed twice, or overlapping
+        assert(next == null or address + size <= @intFromPtr(next.?));
+        const run: *Run = @ptrFromInt(address);
+        run.* = .{ .next = next, .size = size };
+        if (previous) |p| p.next = run else self.first = run;
+        merge(run);
+        if (previous) |p| merge(p);
+    }
+
+    fn merge(run: *Run) void {
+        const next = run.next orelse return;
+        if (run.end() != @intFromPtr(next)) return;
+        run.size += next.size;
+        run.next = next.next;
+    }
+
+    fn last(self: *Heap) ?*Run {
+        var run = self.first orelse return null;
+        while (run.next) |next| run = next;
+        return run;
+    }
+
+    fn obtain(self: *Heap, size: usize) ?usize {
+        if (self.take(size)) |address| return address;
+        const stepped = std.mem.alignForward(usize, size, growth_step);
+        for ([_]usize{ stepped, std.mem.alignForward(usize, size, wasm_page_size) }) |wanted| {
+            if (wanted < size) return null;
+            const address = self.grow(wanted) orelse continue;
+            self.insert(address, wanted);
+            return self.take(size);
+        }
+        // Near the limit the last free run may lack only a little: grow by just that much.
+        const tail = self.last() orelse return null;
+        const missing = std.mem.alignForward(usize, size - @min(size, tail.size), wasm_page_size);
+        const address = self.grow(missing) orelse return null;
+        self.insert(address, missing);
+        return self.take(size);
+    }
+
+    fn alloc(context: *anyopaque, size: usize, alignment: Alignment, _: usize) ?[*]u8 {
+        const self: *Heap = @ptrCast(@alignCast(context));
+        assert(alignment.toByteUnits() <= block_size);
+        const address = self.obtain(rounded(size) orelse return null) orelse return null;
+        return @ptrFromInt(address);
+    }
+
+    fn resize(context: *anyopaque, memory: []u8, _: Alignment, new_size: usize, _: usize) bool {
+        const self: *Heap = @ptrCast(@alignCast(context));
+        const old = rounded(memory.len).?;
+        const new = rounded(new_size) orelse return false;
+        const address = @intFromPtr(memory.ptr);
+        if (new < old) self.insert(address + new, old - new);
+        if (new <= old) return true;
+        return self.extend(address + old, new - old);
+    }
+
+    /// Takes `size` bytes from a free run that starts exactly at `address`.
+    fn extend(self: *Heap, address: usize, size: usize) bool {
+        var link: *?*Run = &self.first;
+        while (link.*) |run| : (link = &run.next) {
+            if (@intFromPtr(run) > address) return false;
+            if (@intFromPtr(run) < address) continue;
+            if (run.size < size) return false;
+            if (run.size == size) {
+                link.* = run.next;
+            } else {
+                const rest: *Run = @ptrFromInt(address + size);
+                rest.* = .{ .next = run.next, .size = run.size - size };
+                link.* = rest;
+            }
+            return true;
+        }
+        return false;
+    }
+
+    fn remap(context: *anyopaque, memory: []u8, alignment: Alignment, new_size: usize, return_address: usize) ?[*]u8 {
+        return if (resize(context, memory, alignment, new_size, return_address)) memory.ptr else null;
+    }
+
+    fn free(context: *anyopaque, memory: []u8, _: Alignment, _: usize) void {
+        const self: *Heap = @ptrCast(@alignCast(context));
+        self.insert(@intFromPtr(memory.ptr), rounded(memory.len).?);
+    }
+};
+
+/// The one heap of the instance. Set up by the first use.
+var wasm_heap: Heap = .{ .grow = grow_wasm };
+var wasm_heap_ready = false;
+
+pub fn engine_allocator() std.mem.Allocator {
+    comptime assert(builtin.cpu.arch.isWasm());
+    if (!wasm_heap_ready) {
+        wasm_heap_ready = true;
+        const base = @intFromPtr(@extern(*u8, .{ .name = "__heap_base" }));
+        wasm_heap.add(base, @wasmMemorySize(0) * wasm_page_size);
+    }
+    return wasm_heap.allocator();
+}
+
+fn grow_wasm(size: usize) ?usize {
+    const before = @wasmMemoryGrow(0, size / wasm_page_size);
+    if (before < 0) return null;
+    const address = @as(usize, @intCast(before)) * wasm_page_size;
+    // The last block of a 4 GiB memory would wrap: `end()` of its run is 0.
+    if (address +% size < address) return null;
+    return address;
+}
+
+var test_memory: [64 * block_size]u8 align(block_size) = undefined;
+
+fn grow_nothing(_: usize) ?usize {
+    return null;
+}
+
+fn test_heap() Heap {
+    var heap: Heap = .{ .grow = grow_nothing };
+    const start = @intFromPtr(&test_memory);
+    heap.add(start, start + test_memory.len);
+    return heap;
+}
+
+test "freed neighbours merge into one run" {
+    var heap = test_heap();
+    const gpa = heap.allocator();
+    var blocks: [16][]u8 = undefined;
+    for (&blocks, 0..) |*block, i| block.* = try gpa.alloc(u8, 1 + i * 700);
+    for ([_]usize{ 3, 1, 0, 2, 15, 4, 14, 5, 13, 6, 12, 7, 11, 8, 10, 9 }) |i| gpa.free(blocks[i]);
+    try std.testing.expect(heap.first.?.next == null);
+    try std.testing.expectEqual(test_memory.len, heap.first.?.size);
+}
+
+test "random use never hands out overlapping blocks" {
+    var heap = test_heap();
+    const gpa = heap.allocator();
+    var prng: std.Random.DefaultPrng = .init(7);
+    const random = prng.random();
+    var blocks: [24]?[]u8 = @splat(null);
+    for (0..4000) |round| {
+        const slot = random.uintLessThan(usize, blocks.len);
+        const mark: u8 = @truncate(slot);
+        if (blocks[slot]) |block| {
+            for (block) |byte| try std.testing.expectEqual(mark, byte);
+            if (round % 3 == 0) {
+                const size = random.uintLessThan(usize, 20_000) + 1;
+                if (gpa.resize(block, size)) {
+                    blocks[slot] = block.ptr[0..size];
+                    @memset(blocks[slot].?, mark);
+                }
+            } else {
+                gpa.free(block);
+                blocks[slot] = null;
+            }
+        } else {
+            blocks[slot] = gpa.alloc(u8, random.uintLessThan(usize, 30_000) + 1) catch continue;
+            @memset(blocks[slot].?, mark);
+        }
+    }
+    for (blocks) |block| if (block) |b| gpa.free(b);
+    try std.testing.expectEqual(test_memory.len, heap.first.?.size);
+}
