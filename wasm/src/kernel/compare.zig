@@ -1,0 +1,1327 @@
+//! Comparisons: a column against a scalar, a second column, a range or a list, as packed bits.
+//!
+//! Every function writes value bits only, `bitmap.size(n)` whole bytes with the bits past n zero.
+//! Rows that are NULL are compared like any other, whatever lies under them; the caller owns
+//! validity. The orders are the engine's:
+//!
+//!     integers          by value; the storage of date, time, timestamp and decimal is an integer
+//!     floats            NaN equals NaN and is above everything; -0.0 equals 0.0
+//!     bytes             bytewise, a proper prefix comes first (utf8, binary, fixed_binary)
+//!     bool              false before true
+//!     interval          by length, where a month is 30 days and a day is 24 hours
+//!
+//! All of these are total orders, so `neq`, `gte` and one of `lte`/`gt` are the flipped bits of
+//! another test. Only three loops a type exist; the flip is one xor for every 64 rows.
+//!
+//! The SIMD loops run over blocks of 64 rows, 16 bytes of values at a time:
+//!
+//!     4 and 8 byte lanes   mask AND {1, 2, 4, …}, OR of all vectors, OR across: the bits
+//!     1 and 2 byte lanes   the bitmask instruction gives 16 or 8 bits at once
+//!
+//! (For wide lanes a bitmask instruction gives too few bits to pay for its way to a register.)
+//! The rows after the last whole block are copied to a padded block, so no load leaves the slice.
+const std = @import("std");
+const abi = @import("../abi.zig");
+const bitmap = @import("../core/bitmap.zig");
+const assert = std.debug.assert;
+
+pub const CompareOp = abi.CompareOp;
+
+/// As the column stores it: core/schema.zig.
+pub const Interval = extern struct {
+    months: i32,
+    days: i32,
+    nanoseconds: i64,
+};
+
+const block_rows = 64;
+
+/// What is tested of a lane x. `lte` is only for floats, where it is as cheap as `lt`; integers
+/// take `gt`, because the machine has no other ordered integer comparison.
+const Test = enum { eq, lt, gt, lte, ordered, within };
+
+inline fn is_wide_float(comptime T: type) bool {
+    return T == f32 or T == f64;
+}
+
+/// The type lanes are compared as. Unsigned integers are moved to signed ones, because SIMD has
+/// no unsigned comparison of 8 byte lanes; f16 to an integer of the same order, because it has no
+/// f16 at all.
+fn Key(comptime T: type) type {
+    return switch (T) {
+        u8 => i8,
+        u16, f16 => i16,
+        u32 => i32,
+        u64 => i64,
+        i8, i16, i32, i64, i128, f32, f64 => T,
+        else => @compileError("not a type of column values: " ++ @typeName(T)),
+    };
+}
+
+inline fn lane_count(comptime T: type) comptime_int {
+    return 16 / @sizeOf(T);
+}
+
+fn Lanes(comptime T: type) type {
+    return @Vector(lane_count(T), Key(T));
+}
+
+fn Mask(comptime T: type) type {
+    return @Vector(lane_count(T), bool);
+}
+
+inline fn load(comptime T: type, values: *const [lane_count(T)]T) Lanes(T) {
+    if (T == f16) return keys_of_f16(@as(*const [8]i16, @ptrCast(values)).*);
+    const lanes: @Vector(lane_count(T), T) = values.*;
+    if (T == Key(T)) return lanes;
+    const sign: T = 1 << (@bitSizeOf(T) - 1);
+    return @bitCast(lanes ^ @as(@TypeOf(lanes), @splat(sign)));
+}
+
+/// Sign and magnitude become two's complement, which makes one zero of both; NaN goes to the top.
+inline fn keys_of_f16(bits: @Vector(8, i16)) @Vector(8, i16) {
+    const V = @Vector(8, i16);
+    const magnitude = bits & @as(V, @splat(0x7FFF));
+    const negative = bits < @as(V, @splat(0));
+    const signed = @select(i16, negative, @as(V, @splat(0)) - magnitude, magnitude);
+    return @select(i16, magnitude > @as(V, @splat(0x7C00)), @as(V, @splat(0x7FFF)), signed);
+}
+
+/// The key of one value, as `load` makes them for lanes.
+inline fn key_of(comptime T: type, value: T) Key(T) {
+    if (T == Key(T)) return value;
+    if (T == f16) {
+        const bits: u16 = @bitCast(value);
+        const magnitude: i16 = @intCast(bits & 0x7FFF);
+        if (magnitude > 0x7C00) return 0x7FFF;
+        return if (bits >> 15 != 0) -magnitude else magnitude;
+    }
+    const sign: T = 1 << (@bitSizeOf(T) - 1);
+    return @bitCast(value ^ sign);
+}
+
+/// Writes the bits of one block. `tests.mask(first)` is the outcome for the lanes from row `first`
+/// of the block on.
+inline fn store_block(comptime T: type, tests: anytype, flip: u8, out: *[block_rows / 8]u8) void {
+    @setEvalBranchQuota(10_000);
+    switch (@sizeOf(T)) {
+        1, 2 => store_block_bitmask(T, tests, flip, out),
+        4, 8 => store_block_weighted(T, tests, flip, out),
+        else => comptime unreachable,
+    }
+}
+
+/// A mask is stored as it comes from its vector: LLVM (with Zig 0.17) would see through any wider
+/// word to one vector of bools, and take that apart bit by bit.
+inline fn store_block_bitmask(comptime T: type, tests: anytype, flip: u8, out: *[block_rows / 8]u8) void {
+    const lanes = lane_count(T);
+    const Bits = @Int(.unsigned, lanes);
+    const flip_bits: Bits = @truncate(@as(u16, flip) * 0x0101);
+    inline for (0..block_rows / lanes) |vector| {
+        const bits: Bits = @bitCast(tests.mask(vector * lanes));
+        std.mem.writeInt(Bits, out[vector * lanes / 8 ..][0 .. lanes / 8], bits ^ flip_bits, .little);
+    }
+}
+
+inline fn store_block_weighted(comptime T: type, tests: anytype, flip: u8, out: *[block_rows / 8]u8) void {
+    const lanes = lane_count(T);
+    const Word = @Int(.unsigned, @bitSizeOf(T));
+    const V = @Vector(lanes, Word);
+    const flip_word = @as(Word, flip) *% (std.math.maxInt(Word) / 0xFF);
+    inline for (0..block_rows / @bitSizeOf(T)) |group| {
+        var sum: V = @splat(0);
+        inline for (0..@bitSizeOf(T) / lanes) |vector| {
+            const row = vector * lanes;
+            const mask = tests.mask(group * @bitSizeOf(T) + row);
+            sum |= @select(Word, mask, comptime weights(Word, lanes, row), @as(V, @splat(0)));
+        }
+        const word = @reduce(.Or, sum) ^ flip_word;
+        std.mem.writeInt(Word, out[group * @sizeOf(T) ..][0..@sizeOf(T)], word, .little);
+    }
+}
+
+fn weights(comptime Word: type, comptime lanes: comptime_int, comptime row: comptime_int) @Vector(lanes, Word) {
+    var result: [lanes]Word = undefined;
+    for (&result, 0..) |*weight, lane| weight.* = @as(Word, 1) << (row + lane);
+    return result;
+}
+
+fn flip_byte(flip: bool) u8 {
+    return if (flip) 0xFF else 0;
+}
+
+/// Hides a constant from the optimiser. An xor with a flip known to be 0 is no xor, and a mask that
+/// goes to memory without one is stored bit by bit: ten times slower.
+inline fn opaque_byte(value: u8) u8 {
+    var byte = value;
+    const pointer: *volatile u8 = &byte;
+    return pointer.*;
+}
+
+/// Fills `out` block by block. `source.block(row)` is the tests of one block; `source.tail(row, …)`
+/// those of the last rows, after it copied them to the padding. Both go through one call, because
+/// it is inlined and its code is long.
+inline fn scan(comptime T: type, row_count: usize, source: anytype, flip: bool, out: []u8) void {
+    assert(out.len == bitmap.size(row_count));
+    const flip_bits = opaque_byte(flip_byte(flip));
+    var padded: [2][block_rows]T = undefined;
+    var last: [block_rows / 8]u8 = undefined;
+    var row: usize = 0;
+    while (row < row_count) : (row += block_rows) {
+        const whole = row_count - row >= block_rows;
+        const tests = if (whole) source.block(row) else source.tail(row, &padded);
+        store_block(T, tests, flip_bits, if (whole) out[row / 8 ..][0 .. block_rows / 8] else &last);
+    }
+    const done = row_count / block_rows * (block_rows / 8);
+    if (done < out.len) @memcpy(out[done..], last[0 .. out.len - done]);
+    clear_tail(row_count, out);
+}
+
+/// Copies the rows to the front of the padding. The rest is zero rather than undefined, so that a
+/// padded block means the same on every run.
+inline fn pad_rows(comptime T: type, target: *[block_rows]T, rows: []const T) *const [block_rows]T {
+    target.* = @splat(0);
+    @memcpy(target[0..rows.len], rows);
+    return target;
+}
+
+/// One row at a time, for values that do not fit lanes. `rows.holds(row)` is asked once a row.
+pub inline fn pack_rows(row_count: usize, rows: anytype, flip: bool, out: []u8) void {
+    assert(out.len == bitmap.size(row_count));
+    const flip_bits = flip_byte(flip);
+    for (out[0 .. row_count / 8], 0..) |*byte, index| {
+        byte.* = pack_byte(index * 8, 8, rows) ^ flip_bits;
+    }
+    const rest = row_count & 7;
+    if (rest == 0) return;
+    const bits = pack_byte(row_count - rest, rest, rows) ^ flip_bits;
+    out[out.len - 1] = bits & bitmap.tail_mask(row_count);
+}
+
+inline fn pack_byte(first: usize, count: usize, rows: anytype) u8 {
+    var bits: u8 = 0;
+    for (0..count) |bit| bits |= @as(u8, @intFromBool(rows.holds(first + bit))) << @intCast(bit);
+    return bits;
+}
+
+fn fill(row_count: usize, value: bool, out: []u8) void {
+    assert(out.len == bitmap.size(row_count));
+    bitmap.fill(out, row_count, value);
+    clear_tail(row_count, out);
+}
+
+fn clear_tail(row_count: usize, out: []u8) void {
+    if (out.len != 0) out[out.len - 1] &= bitmap.tail_mask(row_count);
+}
+
+// Column and scalar.
+
+fn ScalarBlock(comptime T: type, comptime what: Test) type {
+    return struct {
+        values: *const [block_rows]T,
+        low: Lanes(T),
+        high: Lanes(T),
+
+        inline fn mask(self: @This(), comptime first: comptime_int) Mask(T) {
+            const x = load(T, self.values[first..][0..lane_count(T)]);
+            return switch (what) {
+                .eq => x == self.low,
+                .lt => x < self.low,
+                .gt => x > self.low,
+                .lte => x <= self.low,
+                .ordered => x == x,
+                .within => if (@sizeOf(T) <= 2) self.mask_within_narrow(x) else (x >= self.low) & (x <= self.high),
+            };
+        }
+
+        /// One unsigned comparison: two joined ones are no longer a bitmask to LLVM. The caller
+        /// has seen to it that `low` is not above `high`.
+        inline fn mask_within_narrow(self: @This(), x: Lanes(T)) Mask(T) {
+            const U = @Vector(lane_count(T), @Int(.unsigned, @bitSizeOf(T)));
+            return @as(U, @bitCast(x -% self.low)) <= @as(U, @bitCast(self.high -% self.low));
+        }
+    };
+}
+
+fn ScalarSource(comptime T: type, comptime what: Test) type {
+    return struct {
+        values: []const T,
+        low: Key(T),
+        high: Key(T),
+
+        inline fn block(self: @This(), row: usize) ScalarBlock(T, what) {
+            return self.over(self.values[row..][0..block_rows]);
+        }
+
+        inline fn tail(self: @This(), row: usize, padded: *[2][block_rows]T) ScalarBlock(T, what) {
+            return self.over(pad_rows(T, &padded[0], self.values[row..]));
+        }
+
+        inline fn over(self: @This(), values: *const [block_rows]T) ScalarBlock(T, what) {
+            return .{ .values = values, .low = @splat(self.low), .high = @splat(self.high) };
+        }
+
+        /// The road of i128, which has no lanes.
+        inline fn holds(self: @This(), row: usize) bool {
+            const x = self.values[row];
+            return switch (what) {
+                .eq => x == self.low,
+                .lt => x < self.low,
+                .gt => x > self.low,
+                .within => x >= self.low and x <= self.high,
+                .lte, .ordered => comptime unreachable,
+            };
+        }
+    };
+}
+
+fn scan_scalar(comptime T: type, comptime what: Test, values: []const T, low: T, high: T, flip: bool, out: []u8) void {
+    const source: ScalarSource(T, what) = .{ .values = values, .low = key_of(T, low), .high = key_of(T, high) };
+    if (T == i128) {
+        pack_rows(values.len, source, flip, out);
+    } else {
+        scan(T, values.len, source, flip, out);
+    }
+}
+
+/// out = values op scalar.
+pub fn compare_scalar(comptime T: type, op: CompareOp, values: []const T, scalar: T, out: []u8) void {
+    if (is_wide_float(T)) {
+        if (std.math.isNan(scalar)) return compare_nan(T, op, values, out);
+        // A NaN in the column fails `lt` and `lte` and so passes their negations: it is on top.
+        switch (op) {
+            .lte => return scan_scalar(T, .lte, values, scalar, scalar, false, out),
+            .gt => return scan_scalar(T, .lte, values, scalar, scalar, true, out),
+            else => {},
+        }
+    }
+    switch (op) {
+        .eq, .neq => scan_scalar(T, .eq, values, scalar, scalar, op == .neq, out),
+        .lt, .gte => scan_scalar(T, .lt, values, scalar, scalar, op == .gte, out),
+        .gt, .lte => if (!is_wide_float(T)) scan_scalar(T, .gt, values, scalar, scalar, op == .lte, out),
+    }
+}
+
+/// Against NaN only one thing matters: whether the value is a NaN too.
+fn compare_nan(comptime T: type, op: CompareOp, values: []const T, out: []u8) void {
+    const nan = std.math.nan(T);
+    switch (op) {
+        .eq, .gte => scan_scalar(T, .ordered, values, nan, nan, true, out),
+        .neq, .lt => scan_scalar(T, .ordered, values, nan, nan, false, out),
+        .lte => fill(values.len, true, out),
+        .gt => fill(values.len, false, out),
+    }
+}
+
+/// out = low <= values and values <= high, in one pass.
+pub fn between_scalar(comptime T: type, values: []const T, low: T, high: T, out: []u8) void {
+    if (is_wide_float(T)) {
+        if (std.math.isNan(high)) return compare_scalar(T, .gte, values, low, out);
+        // Nothing lies between the top and something below it; and a NaN in the column fails
+        // both plain comparisons, as it should with a `high` that is none.
+        if (std.math.isNan(low)) return fill(values.len, false, out);
+    }
+    if (key_of(T, low) > key_of(T, high)) return fill(values.len, false, out);
+    scan_scalar(T, .within, values, low, high, false, out);
+}
+
+// Column and column.
+
+fn ColumnsBlock(comptime T: type, comptime what: Test) type {
+    return struct {
+        a: *const [block_rows]T,
+        b: *const [block_rows]T,
+
+        inline fn mask(self: @This(), comptime first: comptime_int) Mask(T) {
+            const x = load(T, self.a[first..][0..lane_count(T)]);
+            const y = load(T, self.b[first..][0..lane_count(T)]);
+            return switch (what) {
+                .eq => if (is_wide_float(T)) (x == y) | ((x != x) & (y != y)) else x == y,
+                .lt => if (is_wide_float(T)) (x < y) | ((x == x) & (y != y)) else x < y,
+                .gt, .lte, .ordered, .within => comptime unreachable,
+            };
+        }
+    };
+}
+
+fn ColumnsSource(comptime T: type, comptime what: Test) type {
+    return struct {
+        a: []const T,
+        b: []const T,
+
+        inline fn block(self: @This(), row: usize) ColumnsBlock(T, what) {
+            return .{ .a = self.a[row..][0..block_rows], .b = self.b[row..][0..block_rows] };
+        }
+
+        inline fn tail(self: @This(), row: usize, padded: *[2][block_rows]T) ColumnsBlock(T, what) {
+            return .{ .a = pad_rows(T, &padded[0], self.a[row..]), .b = pad_rows(T, &padded[1], self.b[row..]) };
+        }
+
+        inline fn holds(self: @This(), row: usize) bool {
+            return if (what == .eq) self.a[row] == self.b[row] else self.a[row] < self.b[row];
+        }
+    };
+}
+
+fn scan_columns(comptime T: type, comptime what: Test, a: []const T, b: []const T, flip: bool, out: []u8) void {
+    const source: ColumnsSource(T, what) = .{ .a = a, .b = b };
+    if (T == i128) {
+        pack_rows(a.len, source, flip, out);
+    } else {
+        scan(T, a.len, source, flip, out);
+    }
+}
+
+/// out = a op b, row by row.
+pub fn compare_columns(comptime T: type, op: CompareOp, a: []const T, b: []const T, out: []u8) void {
+    assert(a.len == b.len);
+    switch (op) {
+        .eq, .neq => scan_columns(T, .eq, a, b, op == .neq, out),
+        .lt, .gte => scan_columns(T, .lt, a, b, op == .gte, out),
+        .gt, .lte => scan_columns(T, .lt, b, a, op == .lte, out),
+    }
+}
+
+// Bytes.
+
+/// Where the bytes of a row come from.
+const BytesRows = struct {
+    offsets: []const u32,
+    data: []const u8,
+
+    inline fn at(self: BytesRows, row: usize) []const u8 {
+        return self.data[self.offsets[row]..self.offsets[row + 1]];
+    }
+
+    fn row_count(self: BytesRows) usize {
+        assert(self.offsets.len > 0 and self.offsets[self.offsets.len - 1] <= self.data.len);
+        return self.offsets.len - 1;
+    }
+};
+
+const FixedRows = struct {
+    width: usize,
+    data: []const u8,
+
+    inline fn at(self: FixedRows, row: usize) []const u8 {
+        return self.data[row * self.width ..][0..self.width];
+    }
+};
+
+const ScalarRows = struct {
+    bytes: []const u8,
+
+    inline fn at(self: ScalarRows, _: usize) []const u8 {
+        return self.bytes;
+    }
+};
+
+fn BytesTest(comptime A: type, comptime B: type, comptime what: Test) type {
+    return struct {
+        a: A,
+        b: B,
+
+        inline fn holds(self: @This(), row: usize) bool {
+            const x = self.a.at(row);
+            const y = self.b.at(row);
+            return switch (what) {
+                .eq => x.len == y.len and equal_bytes(x, y),
+                .lt => order_bytes(x, y) == .lt,
+                .gt => order_bytes(x, y) == .gt,
+                .lte, .ordered, .within => comptime unreachable,
+            };
+        }
+    };
+}
+
+fn compare_rows(op: CompareOp, row_count: usize, a: anytype, b: anytype, out: []u8) void {
+    const A = @TypeOf(a);
+    const B = @TypeOf(b);
+    switch (op) {
+        .eq, .neq => pack_rows(row_count, BytesTest(A, B, .eq){ .a = a, .b = b }, op == .neq, out),
+        .lt, .gte => pack_rows(row_count, BytesTest(A, B, .lt){ .a = a, .b = b }, op == .gte, out),
+        .gt, .lte => pack_rows(row_count, BytesTest(A, B, .gt){ .a = a, .b = b }, op == .lte, out),
+    }
+}
+
+/// utf8 and binary; `offsets` has one more entry than there are rows and points into `data`.
+pub fn compare_bytes_scalar(op: CompareOp, offsets: []const u32, data: []const u8, scalar: []const u8, out: []u8) void {
+    const rows: BytesRows = .{ .offsets = offsets, .data = data };
+    compare_rows(op, rows.row_count(), rows, ScalarRows{ .bytes = scalar }, out);
+}
+
+pub fn compare_bytes_columns(op: CompareOp, offsets_a: []const u32, data_a: []const u8, offsets_b: []const u32, data_b: []const u8, out: []u8) void {
+    const a: BytesRows = .{ .offsets = offsets_a, .data = data_a };
+    const b: BytesRows = .{ .offsets = offsets_b, .data = data_b };
+    assert(a.row_count() == b.row_count());
+    compare_rows(op, a.row_count(), a, b, out);
+}
+
+/// fixed_binary. The row count is given apart, because a width of 0 says nothing about it.
+pub fn compare_fixed_scalar(op: CompareOp, width: usize, data: []const u8, row_count: usize, scalar: []const u8, out: []u8) void {
+    assert(data.len >= row_count * width);
+    compare_rows(op, row_count, FixedRows{ .width = width, .data = data }, ScalarRows{ .bytes = scalar }, out);
+}
+
+pub fn compare_fixed_columns(op: CompareOp, width: usize, data_a: []const u8, data_b: []const u8, row_count: usize, out: []u8) void {
+    assert(data_a.len >= row_count * width and data_b.len >= row_count * width);
+    const a: FixedRows = .{ .width = width, .data = data_a };
+    const b: FixedRows = .{ .width = width, .data = data_b };
+    compare_rows(op, row_count, a, b, out);
+}
+
+fn BytesWithin(comptime Rows: type) type {
+    return struct {
+        rows: Rows,
+        low: []const u8,
+        high: []const u8,
+
+        inline fn holds(self: @This(), row: usize) bool {
+            const bytes = self.rows.at(row);
+            return order_bytes(bytes, self.low) != .lt and order_bytes(bytes, self.high) != .gt;
+        }
+    };
+}
+
+pub fn between_bytes_scalar(offsets: []const u32, data: []const u8, low: []const u8, high: []const u8, out: []u8) void {
+    const rows: BytesRows = .{ .offsets = offsets, .data = data };
+    pack_rows(rows.row_count(), BytesWithin(BytesRows){ .rows = rows, .low = low, .high = high }, false, out);
+}
+
+pub fn between_fixed_scalar(width: usize, data: []const u8, row_count: usize, low: []const u8, high: []const u8, out: []u8) void {
+    assert(data.len >= row_count * width);
+    const rows: FixedRows = .{ .width = width, .data = data };
+    pack_rows(row_count, BytesWithin(FixedRows){ .rows = rows, .low = low, .high = high }, false, out);
+}
+
+inline fn read_word(bytes: []const u8, position: usize) u64 {
+    return std.mem.readInt(u64, bytes[position..][0..8], .little);
+}
+
+/// Up to seven bytes in one word; injective among slices of one length.
+inline fn read_short(bytes: []const u8) u64 {
+    if (bytes.len >= 4) {
+        const low = std.mem.readInt(u32, bytes[0..4], .little);
+        const high = std.mem.readInt(u32, bytes[bytes.len - 4 ..][0..4], .little);
+        return low | @as(u64, high) << 32;
+    }
+    if (bytes.len == 0) return 0;
+    const middle: u64 = bytes[bytes.len / 2];
+    const last: u64 = bytes[bytes.len - 1];
+    return bytes[0] | middle << 8 | last << 16;
+}
+
+/// Slices of one length. The last word overlaps the one before it rather than leaving a tail.
+pub inline fn equal_bytes(a: []const u8, b: []const u8) bool {
+    assert(a.len == b.len);
+    if (a.len < 8) return read_short(a) == read_short(b);
+    if (read_word(a, 0) != read_word(b, 0)) return false;
+    var position: usize = 8;
+    while (position + 8 <= a.len) : (position += 8) {
+        if (read_word(a, position) != read_word(b, position)) return false;
+    }
+    return read_word(a, a.len - 8) == read_word(b, b.len - 8);
+}
+
+fn order_bytes(a: []const u8, b: []const u8) std.math.Order {
+    const common = @min(a.len, b.len);
+    var position: usize = 0;
+    while (position + 8 <= common) : (position += 8) {
+        const x = read_word(a, position);
+        const y = read_word(b, position);
+        if (x != y) return order_words(x, y);
+    }
+    if (position < common and common >= 8) {
+        const x = read_word(a, common - 8);
+        const y = read_word(b, common - 8);
+        if (x != y) return order_words(x, y);
+    } else while (position < common) : (position += 1) {
+        if (a[position] != b[position]) return std.math.order(a[position], b[position]);
+    }
+    return std.math.order(a.len, b.len);
+}
+
+/// The first byte in memory that differs decides. Turning the words round would cost more:
+/// wasm has no byte swap.
+inline fn order_words(x: u64, y: u64) std.math.Order {
+    assert(x != y);
+    const shift: u6 = @intCast(@ctz(x ^ y) & ~@as(u7, 7));
+    const first: u8 = @truncate(x >> shift);
+    const second: u8 = @truncate(y >> shift);
+    return std.math.order(first, second);
+}
+
+// Bool.
+
+pub fn compare_bits_scalar(op: CompareOp, bits: []const u8, row_count: usize, scalar: bool, out: []u8) void {
+    assert(out.len == bitmap.size(row_count) and bits.len >= out.len);
+    switch (op) {
+        .eq => copy_bits(bits, !scalar, out),
+        .neq => copy_bits(bits, scalar, out),
+        .lt => if (scalar) copy_bits(bits, true, out) else fill(row_count, false, out),
+        .lte => if (scalar) fill(row_count, true, out) else copy_bits(bits, true, out),
+        .gt => if (scalar) fill(row_count, false, out) else copy_bits(bits, false, out),
+        .gte => if (scalar) copy_bits(bits, false, out) else fill(row_count, true, out),
+    }
+    clear_tail(row_count, out);
+}
+
+fn copy_bits(bits: []const u8, flip: bool, out: []u8) void {
+    const flip_bits = flip_byte(flip);
+    for (out, bits[0..out.len]) |*to, from| to.* = from ^ flip_bits;
+}
+
+pub fn compare_bits_columns(op: CompareOp, a: []const u8, b: []const u8, row_count: usize, out: []u8) void {
+    assert(out.len == bitmap.size(row_count) and a.len >= out.len and b.len >= out.len);
+    switch (op) {
+        .eq => for (out, a[0..out.len], b[0..out.len]) |*to, x, y| {
+            to.* = ~(x ^ y);
+        },
+        .neq => for (out, a[0..out.len], b[0..out.len]) |*to, x, y| {
+            to.* = x ^ y;
+        },
+        .lt => bitmap.combine(.and_not, out, b, a),
+        .lte => bitmap.combine(.or_not, out, b, a),
+        .gt => bitmap.combine(.and_not, out, a, b),
+        .gte => bitmap.combine(.or_not, out, a, b),
+    }
+    clear_tail(row_count, out);
+}
+
+// Interval.
+
+/// The length of an interval: whole days, and what is left of one. In nanoseconds alone it would
+/// not fit 64 bits.
+const Span = struct {
+    days: i64,
+    rest: i64,
+
+    const day_nanoseconds: i64 = 24 * 60 * 60 * 1_000_000_000;
+    const month_days: i64 = 30;
+
+    inline fn of(interval: Interval) Span {
+        const whole = @divFloor(interval.nanoseconds, day_nanoseconds);
+        return .{
+            .days = @as(i64, interval.months) * month_days + interval.days + whole,
+            .rest = @mod(interval.nanoseconds, day_nanoseconds),
+        };
+    }
+
+    inline fn less(a: Span, b: Span) bool {
+        return a.days < b.days or (a.days == b.days and a.rest < b.rest);
+    }
+
+    inline fn equal(a: Span, b: Span) bool {
+        return a.days == b.days and a.rest == b.rest;
+    }
+};
+
+fn IntervalTest(comptime what: Test) type {
+    return struct {
+        a: []const Interval,
+        /// null: compare with `scalar`.
+        b: ?[]const Interval,
+        scalar: Span,
+
+        inline fn holds(self: @This(), row: usize) bool {
+            const x: Span = .of(self.a[row]);
+            const y: Span = if (self.b) |b| .of(b[row]) else self.scalar;
+            return if (what == .eq) x.equal(y) else if (what == .lt) x.less(y) else y.less(x);
+        }
+    };
+}
+
+fn compare_intervals(op: CompareOp, a: []const Interval, b: ?[]const Interval, scalar: Span, out: []u8) void {
+    switch (op) {
+        .eq, .neq => pack_rows(a.len, IntervalTest(.eq){ .a = a, .b = b, .scalar = scalar }, op == .neq, out),
+        .lt, .gte => pack_rows(a.len, IntervalTest(.lt){ .a = a, .b = b, .scalar = scalar }, op == .gte, out),
+        .gt, .lte => pack_rows(a.len, IntervalTest(.gt){ .a = a, .b = b, .scalar = scalar }, op == .lte, out),
+    }
+}
+
+pub fn compare_interval_scalar(op: CompareOp, values: []const Interval, scalar: Interval, out: []u8) void {
+    compare_intervals(op, values, null, .of(scalar), out);
+}
+
+pub fn compare_interval_columns(op: CompareOp, a: []const Interval, b: []const Interval, out: []u8) void {
+    assert(a.len == b.len);
+    compare_intervals(op, a, b, .{ .days = 0, .rest = 0 }, out);
+}
+
+const IntervalWithin = struct {
+    values: []const Interval,
+    low: Span,
+    high: Span,
+
+    inline fn holds(self: IntervalWithin, row: usize) bool {
+        const span: Span = .of(self.values[row]);
+        return !span.less(self.low) and !self.high.less(span);
+    }
+};
+
+pub fn between_interval_scalar(values: []const Interval, low: Interval, high: Interval, out: []u8) void {
+    pack_rows(values.len, IntervalWithin{ .values = values, .low = .of(low), .high = .of(high) }, false, out);
+}
+
+// Lists.
+
+/// Up to this many terms a row is compared with every one of them, in lanes; past it, it is
+/// looked up.
+const in_terms_max = 8;
+/// Terms that lie this close together are looked up in a bitmap of their range: 128 KiB at most.
+const in_range_max = 1 << 20;
+
+/// The terms of `value IN (…)`, prepared once for many chunks. NULL terms and negation are the
+/// caller's.
+pub fn InSet(comptime T: type) type {
+    return struct {
+        lookup: Lookup,
+
+        const Self = @This();
+        const Table = HashTable(T);
+        const Range = RangeBits(T);
+        /// Lanes of 4 and 8 bytes. The narrow ones take the range, which is small for them.
+        const has_few = @sizeOf(T) == 4 or @sizeOf(T) == 8;
+        const Lookup = union(enum) {
+            none,
+            /// Padded with repeats, so that there are two loops rather than eight.
+            four: [4]T,
+            eight: [8]T,
+            range: Range,
+            table: Table,
+        };
+
+        /// Keeps nothing of `terms`; what it needs is in `arena`.
+        pub fn init(arena: std.mem.Allocator, terms: []const T) error{OutOfMemory}!Self {
+            if (terms.len == 0) return .{ .lookup = .none };
+            if (has_few and terms.len <= 4) return .{ .lookup = .{ .four = pad(4, terms) } };
+            if (has_few and terms.len <= in_terms_max) return .{ .lookup = .{ .eight = pad(8, terms) } };
+            if (!is_wide_float(T)) {
+                if (try Range.init(arena, terms)) |range| return .{ .lookup = .{ .range = range } };
+            }
+            return .{ .lookup = .{ .table = try .init(arena, terms) } };
+        }
+
+        fn pad(comptime count: usize, terms: []const T) [count]T {
+            assert(terms.len > 0 and terms.len <= count);
+            var result: [count]T = undefined;
+            for (&result, 0..) |*term, index| term.* = terms[@min(index, terms.len - 1)];
+            return result;
+        }
+
+        pub fn match(self: *const Self, values: []const T, out: []u8) void {
+            switch (self.lookup) {
+                .none => fill(values.len, false, out),
+                .four => |*terms| match_few(4, terms, values, out),
+                .eight => |*terms| match_few(8, terms, values, out),
+                .range => |range| pack_rows(values.len, Rows(Range){ .values = values, .set = range }, false, out),
+                .table => |table| pack_rows(values.len, Rows(Table){ .values = values, .set = table }, false, out),
+            }
+        }
+
+        fn match_few(comptime count: usize, terms: *const [count]T, values: []const T, out: []u8) void {
+            if (!has_few) unreachable; // init never makes these
+            var source: FewSource(T, count) = .{ .values = values, .keys = undefined, .nan = false };
+            for (&source.keys, terms) |*lanes, term| {
+                lanes.* = @splat(key_of(T, term));
+                if (is_wide_float(T) and std.math.isNan(term)) source.nan = true;
+            }
+            scan(T, values.len, source, false, out);
+        }
+
+        fn Rows(comptime Set: type) type {
+            return struct {
+                values: []const T,
+                set: Set,
+
+                inline fn holds(rows: @This(), row: usize) bool {
+                    return rows.set.contains(rows.values[row]);
+                }
+            };
+        }
+    };
+}
+
+fn FewBlock(comptime T: type, comptime count: usize) type {
+    return struct {
+        values: *const [block_rows]T,
+        keys: *const [count]Lanes(T),
+        nan: Mask(T),
+
+        inline fn mask(self: @This(), comptime first: comptime_int) Mask(T) {
+            const x = load(T, self.values[first..][0..lane_count(T)]);
+            var result: Mask(T) = if (is_wide_float(T)) (x != x) & self.nan else @splat(false);
+            inline for (self.keys) |key| result |= x == key;
+            return result;
+        }
+    };
+}
+
+fn FewSource(comptime T: type, comptime count: usize) type {
+    return struct {
+        values: []const T,
+        keys: [count]Lanes(T),
+        /// A NaN is among the terms.
+        nan: bool,
+
+        inline fn block(self: *const @This(), row: usize) FewBlock(T, count) {
+            return self.over(self.values[row..][0..block_rows]);
+        }
+
+        inline fn tail(self: *const @This(), row: usize, padded: *[2][block_rows]T) FewBlock(T, count) {
+            return self.over(pad_rows(T, &padded[0], self.values[row..]));
+        }
+
+        inline fn over(self: *const @This(), values: *const [block_rows]T) FewBlock(T, count) {
+            return .{ .values = values, .keys = &self.keys, .nan = @splat(self.nan) };
+        }
+    };
+}
+
+/// One bit for every key from the smallest term's to the largest's, and a zero past the end that
+/// every key outside is sent to.
+fn RangeBits(comptime T: type) type {
+    return struct {
+        low: Word,
+        bits: [*]const u8,
+        bit_count: u32,
+
+        const Self = @This();
+        const Word = @Int(.unsigned, @bitSizeOf(T));
+
+        /// null when the terms are too far apart.
+        fn init(arena: std.mem.Allocator, terms: []const T) error{OutOfMemory}!?Self {
+            var low = key_of(T, terms[0]);
+            var high = low;
+            for (terms) |term| {
+                low = @min(low, key_of(T, term));
+                high = @max(high, key_of(T, term));
+            }
+            const distance: Word = @bitCast(high -% low);
+            if (distance >= in_range_max) return null;
+            const bit_count: u32 = @as(u32, @intCast(distance)) + 1;
+            const bits = try arena.alloc(u8, bitmap.size(bit_count + 1));
+            @memset(bits, 0);
+            const self: Self = .{ .low = @bitCast(low), .bits = bits.ptr, .bit_count = bit_count };
+            for (terms) |term| bitmap.set(bits.ptr, self.index_of(term));
+            return self;
+        }
+
+        inline fn index_of(self: Self, value: T) u32 {
+            const key: Word = @bitCast(key_of(T, value));
+            const distance = key -% self.low;
+            return if (distance < self.bit_count) @intCast(distance) else self.bit_count;
+        }
+
+        inline fn contains(self: Self, value: T) bool {
+            return bitmap.get(self.bits, self.index_of(value));
+        }
+    };
+}
+
+/// Equal values, equal words: one zero, one NaN.
+inline fn word_of(comptime T: type, value: T) @Int(.unsigned, @bitSizeOf(T)) {
+    if (!is_wide_float(T)) return @bitCast(key_of(T, value));
+    if (value == 0) return 0;
+    return @bitCast(if (value != value) std.math.nan(T) else value);
+}
+
+/// Open addressing, linear probing, at most half full. 0 marks a free slot, so the term 0 is kept
+/// apart.
+fn HashTable(comptime T: type) type {
+    return struct {
+        slots: [*]const Word,
+        slot_mask: u32,
+        has_zero: bool,
+
+        const Self = @This();
+        const Word = @Int(.unsigned, @bitSizeOf(T));
+
+        fn init(arena: std.mem.Allocator, terms: []const T) error{OutOfMemory}!Self {
+            const slot_count = try table_size(terms.len);
+            const slots = try arena.alloc(Word, slot_count);
+            @memset(slots, 0);
+            var self: Self = .{ .slots = slots.ptr, .slot_mask = @intCast(slot_count - 1), .has_zero = false };
+            for (terms) |term| {
+                const word = word_of(T, term);
+                if (word == 0) self.has_zero = true else slots[self.find(word)] = word;
+            }
+            return self;
+        }
+
+        /// The slot of `word`, or the free slot where it would go.
+        inline fn find(self: Self, word: Word) u32 {
+            var slot = @as(u32, @truncate(hash_word(Word, word))) & self.slot_mask;
+            while (self.slots[slot] != word and self.slots[slot] != 0) slot = (slot + 1) & self.slot_mask;
+            return slot;
+        }
+
+        inline fn contains(self: Self, value: T) bool {
+            const word = word_of(T, value);
+            const found = self.slots[self.find(word)] == word;
+            return found and (word != 0 or self.has_zero);
+        }
+    };
+}
+
+/// A power of two, at least twice the count.
+fn table_size(count: usize) error{OutOfMemory}!usize {
+    if (count > 1 << 28) return error.OutOfMemory;
+    return std.math.ceilPowerOfTwoAssert(usize, @max(count, 4)) * 2;
+}
+
+const hash_factor: u64 = 0x9E37_79B9_7F4A_7C15;
+
+inline fn hash_word(comptime Word: type, word: Word) u64 {
+    if (Word == u128) return mix(mix(@truncate(word)) ^ @as(u64, @truncate(word >> 64)));
+    return mix(word);
+}
+
+/// The high half of a product depends on every bit below it; it is folded down because the
+/// low bits choose the slot.
+inline fn mix(word: u64) u64 {
+    const once = (word ^ word >> 32) *% hash_factor;
+    const twice = (once ^ once >> 29) *% hash_factor;
+    return twice ^ twice >> 32;
+}
+
+fn hash_bytes(bytes: []const u8) u64 {
+    var hash: u64 = bytes.len *% hash_factor;
+    if (bytes.len < 8) return mix(hash ^ read_short(bytes));
+    var position: usize = 0;
+    while (position + 8 <= bytes.len) : (position += 8) {
+        hash = (hash ^ read_word(bytes, position)) *% hash_factor;
+        hash ^= hash >> 31;
+    }
+    return mix(hash ^ read_word(bytes, bytes.len - 8));
+}
+
+/// The terms of `bytes IN (…)`.
+pub const BytesInSet = struct {
+    slots: []const Slot,
+    terms: []const []const u8,
+
+    const Slot = struct {
+        /// The half of the hash that did not choose the slot.
+        hash: u32,
+        /// 1 + index of the term; 0 is a free slot.
+        term: u32,
+    };
+
+    /// Copies the terms into `arena`.
+    pub fn init(arena: std.mem.Allocator, terms: []const []const u8) error{OutOfMemory}!BytesInSet {
+        const copies = try arena.alloc([]const u8, terms.len);
+        const slots = try arena.alloc(Slot, try table_size(terms.len));
+        @memset(slots, .{ .hash = 0, .term = 0 });
+        const self: BytesInSet = .{ .slots = slots, .terms = copies };
+        for (copies, terms, 1..) |*copy, term, number| {
+            copy.* = try arena.dupe(u8, term);
+            const hash = hash_bytes(term);
+            const slot = self.find(hash, term);
+            if (slots[slot].term == 0) slots[slot] = .{ .hash = @intCast(hash >> 32), .term = @intCast(number) };
+        }
+        return self;
+    }
+
+    fn find(self: *const BytesInSet, hash: u64, bytes: []const u8) usize {
+        const mask = self.slots.len - 1;
+        const check: u32 = @intCast(hash >> 32);
+        var index = @as(u32, @truncate(hash)) & mask;
+        while (true) : (index = (index + 1) & mask) {
+            const slot = self.slots[index];
+            if (slot.term == 0) return index;
+            if (slot.hash != check) continue;
+            const term = self.terms[slot.term - 1];
+            if (term.len == bytes.len and equal_bytes(term, bytes)) return index;
+        }
+    }
+
+    pub fn contains(self: *const BytesInSet, bytes: []const u8) bool {
+        return self.slots[self.find(hash_bytes(bytes), bytes)].term != 0;
+    }
+
+    pub fn match(self: *const BytesInSet, offsets: []const u32, data: []const u8, out: []u8) void {
+        const rows: BytesRows = .{ .offsets = offsets, .data = data };
+        pack_rows(rows.row_count(), Rows(BytesRows){ .set = self, .rows = rows }, false, out);
+    }
+
+    /// fixed_binary; terms of another width match nothing.
+    pub fn match_fixed(self: *const BytesInSet, width: usize, data: []const u8, row_count: usize, out: []u8) void {
+        assert(data.len >= row_count * width);
+        const rows: FixedRows = .{ .width = width, .data = data };
+        pack_rows(row_count, Rows(FixedRows){ .set = self, .rows = rows }, false, out);
+    }
+
+    fn Rows(comptime Source: type) type {
+        return struct {
+            set: *const BytesInSet,
+            rows: Source,
+
+            inline fn holds(self: @This(), row: usize) bool {
+                return self.set.contains(self.rows.at(row));
+            }
+        };
+    }
+};
+
+// Tests: every kernel against a loop that asks one row at a time.
+
+const testing = std.testing;
+const test_types = .{ i8, i16, i32, i64, i128, u8, u16, u32, u64, f16, f32, f64 };
+const test_lengths = [_]usize{ 0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 63, 64, 65, 127, 128, 130, 200 };
+const test_ops = [_]CompareOp{ .eq, .neq, .lt, .lte, .gt, .gte };
+const test_rows_max = 200;
+
+inline fn is_float(comptime T: type) bool {
+    return @typeInfo(T) == .float;
+}
+
+fn twin_order(comptime T: type, a: T, b: T) std.math.Order {
+    if (is_float(T)) {
+        if (a != a) return if (b != b) .eq else .gt;
+        if (b != b) return .lt;
+    }
+    return std.math.order(a, b);
+}
+
+fn twin_holds(op: CompareOp, order: std.math.Order) bool {
+    return switch (op) {
+        .eq => order == .eq,
+        .neq => order != .eq,
+        .lt => order == .lt,
+        .lte => order != .gt,
+        .gt => order == .gt,
+        .gte => order != .lt,
+    };
+}
+
+/// Few different values, so that equality happens, and the corners of the type.
+fn random_value(comptime T: type, random: std.Random) T {
+    const choice = random.uintLessThan(u8, 12);
+    if (is_float(T)) return switch (choice) {
+        0 => std.math.nan(T),
+        1 => -std.math.nan(T),
+        2 => std.math.inf(T),
+        3 => -std.math.inf(T),
+        4 => -0.0,
+        5 => 0.0,
+        6 => @bitCast(random.int(@Int(.unsigned, @bitSizeOf(T)))),
+        else => @as(T, @floatFromInt(random.intRangeAtMost(i8, -3, 3))) / 2,
+    };
+    return switch (choice) {
+        0 => std.math.minInt(T),
+        1 => std.math.maxInt(T),
+        2 => random.int(T),
+        3 => std.math.maxInt(T) / 2 + 1,
+        else => random.intRangeAtMost(T, 0, 5),
+    };
+}
+
+fn expect_bits(expected: []const bool, out: []const u8) !void {
+    try testing.expectEqual(bitmap.size(expected.len), out.len);
+    for (expected, 0..) |want, row| try testing.expectEqual(want, bitmap.get(out.ptr, row));
+    for (expected.len..out.len * 8) |row| try testing.expect(!bitmap.get(out.ptr, row));
+}
+
+/// One more byte than needed, filled with noise: what a kernel leaves out shows, as does what it
+/// writes too much.
+fn TestOut(comptime rows: usize) type {
+    return struct {
+        bytes: [rows / 8 + 2]u8 = @splat(0xA5),
+
+        fn slice(self: *@This(), row_count: usize) []u8 {
+            self.bytes = @splat(0xA5);
+            return self.bytes[0..bitmap.size(row_count)];
+        }
+
+        fn expect(self: *@This(), expected: []const bool) !void {
+            const size = bitmap.size(expected.len);
+            try expect_bits(expected, self.bytes[0..size]);
+            try testing.expectEqual(0xA5, self.bytes[size]);
+        }
+    };
+}
+
+fn check_compare(comptime T: type, random: std.Random) !void {
+    var a: [test_rows_max]T = undefined;
+    var b: [test_rows_max]T = undefined;
+    var expected: [test_rows_max]bool = undefined;
+    var out: TestOut(test_rows_max) = .{};
+    for (test_lengths) |n| for (test_ops) |op| for (0..4) |_| {
+        for (a[0..n], b[0..n]) |*x, *y| {
+            x.* = random_value(T, random);
+            y.* = random_value(T, random);
+        }
+        const scalar = random_value(T, random);
+        compare_scalar(T, op, a[0..n], scalar, out.slice(n));
+        for (expected[0..n], a[0..n]) |*want, x| want.* = twin_holds(op, twin_order(T, x, scalar));
+        try out.expect(expected[0..n]);
+
+        compare_columns(T, op, a[0..n], b[0..n], out.slice(n));
+        for (expected[0..n], a[0..n], b[0..n]) |*want, x, y| want.* = twin_holds(op, twin_order(T, x, y));
+        try out.expect(expected[0..n]);
+
+        const high = random_value(T, random);
+        between_scalar(T, a[0..n], scalar, high, out.slice(n));
+        for (expected[0..n], a[0..n]) |*want, x| {
+            want.* = twin_order(T, x, scalar) != .lt and twin_order(T, x, high) != .gt;
+        }
+        try out.expect(expected[0..n]);
+    };
+}
+
+test "compare_scalar, compare_columns and between_scalar" {
+    var prng: std.Random.DefaultPrng = .init(11);
+    inline for (test_types) |T| try check_compare(T, prng.random());
+}
+
+fn check_in_set(comptime T: type, random: std.Random, term_count: usize, spread: bool) !void {
+    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    defer arena.deinit();
+    var terms: [40]T = undefined;
+    for (terms[0..term_count]) |*term| {
+        term.* = if (spread) @bitCast(random.int(@Int(.unsigned, @bitSizeOf(T)))) else random_value(T, random);
+    }
+    const set: InSet(T) = try .init(arena.allocator(), terms[0..term_count]);
+    var values: [test_rows_max]T = undefined;
+    var expected: [test_rows_max]bool = undefined;
+    var out: TestOut(test_rows_max) = .{};
+    for ([_]usize{ 0, 1, 7, 8, 9, 63, 64, 65, 200 }) |n| {
+        for (values[0..n], expected[0..n]) |*value, *want| {
+            const known = term_count > 0 and random.boolean();
+            value.* = if (known) terms[random.uintLessThan(usize, term_count)] else random_value(T, random);
+            want.* = false;
+            for (terms[0..term_count]) |term| want.* = want.* or twin_order(T, value.*, term) == .eq;
+        }
+        set.match(values[0..n], out.slice(n));
+        try out.expect(expected[0..n]);
+    }
+}
+
+test InSet {
+    var prng: std.Random.DefaultPrng = .init(12);
+    inline for (test_types) |T| {
+        for ([_]usize{ 0, 1, 3, 4, 5, 8, 9, 17, 40 }) |term_count| {
+            try check_in_set(T, prng.random(), term_count, false);
+            try check_in_set(T, prng.random(), term_count, true);
+        }
+    }
+}
+
+test "InSet: a dense range takes a bitmap, a scattered one a table" {
+    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    defer arena.deinit();
+    var terms: [500]i64 = undefined;
+    for (&terms, 0..) |*term, index| term.* = -300 + @as(i64, @intCast(index)) * 2;
+    const dense: InSet(i64) = try .init(arena.allocator(), &terms);
+    try testing.expect(dense.lookup == .range);
+    for (&terms) |*term| term.* *= 1 << 40;
+    const scattered: InSet(i64) = try .init(arena.allocator(), &terms);
+    try testing.expect(scattered.lookup == .table);
+    var out: [1]u8 = undefined;
+    scattered.match(&.{ terms[0], terms[0] + 1, 0, terms[499], 1 }, &out);
+    try testing.expectEqual(0b01101, out[0]);
+    dense.match(&.{ -300, -301, 698, 700, std.math.minInt(i64) }, &out);
+    try testing.expectEqual(0b00101, out[0]);
+}
+
+/// A column of short strings that share prefixes, hold zeros and high bytes, or are empty.
+const TestBytes = struct {
+    offsets: [test_rows_max + 1]u32 = undefined,
+    data: [test_rows_max * 24]u8 = undefined,
+
+    fn init(random: std.Random) TestBytes {
+        var self: TestBytes = .{};
+        self.offsets[0] = 0;
+        for (1..self.offsets.len) |index| {
+            const start = self.offsets[index - 1];
+            const length = random_string(random, self.data[start..][0..24]);
+            self.offsets[index] = start + @as(u32, @intCast(length));
+        }
+        return self;
+    }
+
+    fn at(self: *const TestBytes, row: usize) []const u8 {
+        return self.data[self.offsets[row]..self.offsets[row + 1]];
+    }
+
+    /// The bytes end with the last string, as a column's may.
+    fn bytes(self: *const TestBytes, row_count: usize) []const u8 {
+        return self.data[0..self.offsets[row_count]];
+    }
+};
+
+fn random_string(random: std.Random, target: *[24]u8) usize {
+    const length = random.uintLessThan(usize, if (random.boolean()) 4 else 25);
+    for (target) |*byte| byte.* = if (random.uintLessThan(u8, 20) == 0) "\x00b\xFF"[random.uintLessThan(usize, 3)] else 'a';
+    return length;
+}
+
+test "compare_bytes_scalar, compare_bytes_columns and between_bytes_scalar" {
+    var prng: std.Random.DefaultPrng = .init(13);
+    const random = prng.random();
+    var expected: [test_rows_max]bool = undefined;
+    var out: TestOut(test_rows_max) = .{};
+    for (test_lengths) |n| for (test_ops) |op| for (0..3) |_| {
+        const a: TestBytes = .init(random);
+        const b: TestBytes = .init(random);
+        const scalar = b.at(0);
+        compare_bytes_scalar(op, a.offsets[0 .. n + 1], a.bytes(n), scalar, out.slice(n));
+        for (expected[0..n], 0..) |*want, row| want.* = twin_holds(op, std.mem.order(u8, a.at(row), scalar));
+        try out.expect(expected[0..n]);
+
+        compare_bytes_columns(op, a.offsets[0 .. n + 1], a.bytes(n), b.offsets[0 .. n + 1], b.bytes(n), out.slice(n));
+        for (expected[0..n], 0..) |*want, row| want.* = twin_holds(op, std.mem.order(u8, a.at(row), b.at(row)));
+        try out.expect(expected[0..n]);
+
+        between_bytes_scalar(a.offsets[0 .. n + 1], a.bytes(n), scalar, b.at(1), out.slice(n));
+        for (expected[0..n], 0..) |*want, row| {
+            want.* = std.mem.order(u8, a.at(row), scalar) != .lt and std.mem.order(u8, a.at(row), b.at(1)) != .gt;
+        }
+        try out.expect(expected[0..n]);
+    };
+}
+
+test "compare_fixed_scalar, compare_fixed_columns and between_fixed_scalar" {
+    var prng: std.Random.DefaultPrng = .init(14);
+    const random = prng.random();
+    var expected: [70]bool = undefined;
+    var out: TestOut(70) = .{};
+    for ([_]usize{ 0, 1, 3, 4, 7, 8, 9, 16, 20 }) |width| for ([_]usize{ 0, 1, 8, 9, 70 }) |n| for (test_ops) |op| {
+        var a: [70 * 20]u8 = undefined;
+        var b: [70 * 20]u8 = undefined;
+        for (&a, &b) |*x, *y| {
+            x.* = if (random.uintLessThan(u8, 8) == 0) random.int(u8) else 'a';
+            y.* = if (random.uintLessThan(u8, 8) == 0) random.int(u8) else 'a';
+        }
+        const scalar = b[0..width];
+        const high = b[width..][0..width];
+        compare_fixed_scalar(op, width, a[0 .. n * width], n, scalar, out.slice(n));
+        for (expected[0..n], 0..) |*want, row| {
+            want.* = twin_holds(op, std.mem.order(u8, a[row * width ..][0..width], scalar));
+        }
+        try out.expect(expected[0..n]);
+
+        compare_fixed_columns(op, width, a[0 .. n * width], b[0 .. n * width], n, out.slice(n));
+        for (expected[0..n], 0..) |*want, row| {
+            want.* = twin_holds(op, std.mem.order(u8, a[row * width ..][0..width], b[row * width ..][0..width]));
+        }
+        try out.expect(expected[0..n]);
+
+        between_fixed_scalar(width, a[0 .. n * width], n, scalar, high, out.slice(n));
+        for (expected[0..n], 0..) |*want, row| {
+            const bytes = a[row * width ..][0..width];
+            want.* = std.mem.order(u8, bytes, scalar) != .lt and std.mem.order(u8, bytes, high) != .gt;
+        }
+        try out.expect(expected[0..n]);
+    };
+}
+
+test BytesInSet {
+    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    defer arena.deinit();
+    var prng: std.Random.DefaultPrng = .init(15);
+    const terms_source: TestBytes = .init(prng.random());
+    var terms: [60][]const u8 = undefined;
+    for (&terms, 0..) |*term, index| term.* = terms_source.at(index);
+    var out: TestOut(test_rows_max) = .{};
+    for ([_]usize{ 0, 1, 5, 60 }) |term_count| for (test_lengths) |n| {
+        const set: BytesInSet = try .init(arena.allocator(), terms[0..term_count]);
+        const rows: TestBytes = .init(prng.random());
+        var expected: [test_rows_max]bool = undefined;
+        for (expected[0..n], 0..) |*want, row| {
+            want.* = for (terms[0..term_count]) |term| {
+                if (std.mem.eql(u8, term, rows.at(row))) break true;
+            } else false;
+        }
+        set.match(rows.offsets[0 .. n + 1], rows.bytes(n), out.slice(n));
+        try out.expect(expected[0..n]);
+    };
+    const set: BytesInSet = try .init(arena.allocator(), &.{ "abc", "abcd", "xyz" });
+    set.match_fixed(3, "abcxyaxyz", 3, out.slice(3));
+    try out.expect(&.{ true, false, true });
+}
+
+test "compare_bits_scalar and compare_bits_columns" {
+    var prng: std.Random.DefaultPrng = .init(16);
+    var expected: [test_rows_max]bool = undefined;
+    var out: TestOut(test_rows_max) = .{};
+    for (test_lengths) |n| for (test_ops) |op| {
+        var a: [test_rows_max / 8]u8 = undefined;
+        var b: [test_rows_max / 8]u8 = undefined;
+        prng.random().bytes(&a);
+        prng.random().bytes(&b);
+        for ([_]bool{ false, true }) |scalar| {
+            compare_bits_scalar(op, &a, n, scalar, out.slice(n));
+            for (expected[0..n], 0..) |*want, row| {
+                want.* = twin_holds(op, std.math.order(@intFromBool(bitmap.get(&a, row)), @intFromBool(scalar)));
+            }
+            try out.expect(expected[0..n]);
+        }
+        compare_bits_columns(op, &a, &b, n, out.slice(n));
+        for (expected[0..n], 0..) |*want, row| {
+            want.* = twin_holds(op, std.math.order(@intFromBool(bitmap.get(&a, row)), @intFromBool(bitmap.get(&b, row))));
+        }
+        try out.expect(expected[0..n]);
+    };
+}
+
+fn random_interval(random: std.Random) Interval {
+    const day = Span.day_nanoseconds;
+    return switch (random.uintLessThan(u8, 4)) {
+        0 => .{
+            .months = random.int(i32),
+            .days = random.int(i32),
+            .nanoseconds = random.int(i64),
+        },
+        1 => .{
+            .months = if (random.boolean()) std.math.minInt(i32) else std.math.maxInt(i32),
+            .days = if (random.boolean()) std.math.minInt(i32) else std.math.maxInt(i32),
+            .nanoseconds = if (random.boolean()) std.math.minInt(i64) else std.math.maxInt(i64),
+        },
+        else => .{
+            .months = random.intRangeAtMost(i32, -1, 1),
+            .days = random.intRangeAtMost(i32, -1, 1) * 30,
+            .nanoseconds = random.intRangeAtMost(i64, -1, 1) * 30 * day + random.intRangeAtMost(i64, -1, 1),
+        },
+    };
+}
+
+fn twin_nanoseconds(interval: Interval) i128 {
+    const days = @as(i128, interval.months) * 30 + interval.days;
+    return days * Span.day_nanoseconds + interval.nanoseconds;
+}
+
+test "compare_interval_scalar, compare_interval_columns and between_interval_scalar" {
+    var prng: std.Random.DefaultPrng = .init(17);
+    const random = prng.random();
+    var a: [test_rows_max]Interval = undefined;
+    var b: [test_rows_max]Interval = undefined;
+    var expected: [test_rows_max]bool = undefined;
+    var out: TestOut(test_rows_max) = .{};
+    for (test_lengths) |n| for (test_ops) |op| {
+        for (&a, &b) |*x, *y| {
+            x.* = random_interval(random);
+            y.* = random_interval(random);
+        }
+        const scalar = b[0];
+        compare_interval_scalar(op, a[0..n], scalar, out.slice(n));
+        for (expected[0..n], a[0..n]) |*want, x| {
+            want.* = twin_holds(op, std.math.order(twin_nanoseconds(x), twin_nanoseconds(scalar)));
+        }
+        try out.expect(expected[0..n]);
+
+        compare_interval_columns(op, a[0..n], b[0..n], out.slice(n));
+        for (expected[0..n], a[0..n], b[0..n]) |*want, x, y| {
+            want.* = twin_holds(op, std.math.order(twin_nanoseconds(x), twin_nanoseconds(y)));
+        }
+        try out.expect(expected[0..n]);
+
+        between_interval_scalar(a[0..n], scalar, b[1], out.slice(n));
+        for (expected[0..n], a[0..n]) |*want, x| {
+            const value = twin_nanoseconds(x);
+            want.* = value >= twin_nanoseconds(scalar) and value <= twin_nanoseconds(b[1]);
+        }
+        try out.expect(expected[0..n]);
+    };
+}

@@ -1,0 +1,82 @@
+//! Gathering values by row index: the inner loops of collecting filtered, sorted and joined rows.
+//!
+//! Indices are trusted here (they come from our own bitmaps and sorts) and asserted by callers once
+//! per batch: a check per value would double the cost of a gather.
+const std = @import("std");
+const bitmap = @import("../core/bitmap.zig");
+const assert = std.debug.assert;
+
+pub fn take_values(comptime T: type, target: []T, source: []const T, indices: []const u32) void {
+    assert(target.len == indices.len);
+    for (target, indices) |*to, index| to.* = source.ptr[index];
+}
+
+/// Values of any width, as bytes.
+pub fn take_fixed(width: usize, target: []u8, source: []const u8, indices: []const u32) void {
+    assert(target.len == indices.len * width);
+    for (indices, 0..) |index, row| {
+        @memcpy(target[row * width ..][0..width], source[index * width ..][0..width]);
+    }
+}
+
+/// Bits to consecutive bits of `target` from `target_bit` on.
+pub fn take_bits(target: []u8, target_bit: usize, source: []const u8, indices: []const u32) void {
+    for (indices, target_bit..) |index, bit| {
+        if (bitmap.get(source.ptr, index)) bitmap.set(target.ptr, bit) else bitmap.clear(target.ptr, bit);
+    }
+}
+
+/// Bytes that the chosen values take together.
+pub fn bytes_size(offsets: []const u32, indices: []const u32) u64 {
+    var total: u64 = 0;
+    for (indices) |index| total += offsets[index + 1] - offsets[index];
+    return total;
+}
+
+/// Copies the chosen values one behind the other and writes each one's end, counted from
+/// `base`, the bytes that were there before. `target` has 16 bytes to spare behind the last value:
+/// short values are copied as one vector, which is several times cheaper than a copy by length.
+pub fn take_bytes(target: []u8, ends: []u32, base: u32, offsets: []const u32, source: []const u8, indices: []const u32) void {
+    var position: usize = 0;
+    for (indices, ends) |index, *end| {
+        const start = offsets[index];
+        const size = offsets[index + 1] - start;
+        copy_short(target, position, source, start, size);
+        position += size;
+        end.* = base + @as(u32, @intCast(position));
+    }
+    assert(position + 16 <= target.len);
+}
+
+inline fn copy_short(target: []u8, position: usize, source: []const u8, start: usize, size: usize) void {
+    if (size <= 16 and start + 16 <= source.len) {
+        target[position..][0..16].* = source[start..][0..16].*;
+    } else {
+        @memcpy(target[position..][0..size], source[start..][0..size]);
+    }
+}
+
+test take_values {
+    const source = [_]i64{ 10, 11, 12, 13 };
+    var target: [5]i64 = undefined;
+    take_values(i64, &target, &source, &.{ 3, 0, 0, 2, 1 });
+    try std.testing.expectEqualSlices(i64, &.{ 13, 10, 10, 12, 11 }, &target);
+}
+
+test take_bytes {
+    const source = "alphabetagammaand a longer one than sixteen bytes";
+    const offsets = [_]u32{ 0, 5, 9, 14, 14, source.len };
+    var target: [120]u8 = undefined;
+    var ends: [4]u32 = undefined;
+    take_bytes(&target, &ends, 100, &offsets, source, &.{ 4, 3, 0, 2 });
+    try std.testing.expectEqualSlices(u32, &.{ 135, 135, 140, 145 }, &ends);
+    try std.testing.expectEqualStrings("and a longer one than sixteen bytesalphagamma", target[0..45]);
+    try std.testing.expectEqual(45, bytes_size(&offsets, &.{ 4, 3, 0, 2 }));
+}
+
+test take_bits {
+    var target: [3]u8 = @splat(0xFF);
+    take_bits(&target, 6, &.{ 0b0000_0101, 0b1 }, &.{ 0, 1, 2, 8, 9, 1 });
+    const expected = [_]bool{ true, false, true, true, false, false };
+    for (expected, 6..) |wanted, bit| try std.testing.expectEqual(wanted, bitmap.get(&target, bit));
+}
