@@ -1,0 +1,370 @@
+//! The doors: addresses → slices, handles → objects, Zig errors → Status. Computes nothing itself.
+//!
+//! The host is trusted to call from one thread at a time and to pass addresses it got from
+//! `qm_alloc`; what lies there is not trusted. Addresses are still checked against memory's end,
+//! because a wrong one is cheaper to find here than behind.
+const std = @import("std");
+const builtin = @import("builtin");
+const abi = @import("abi.zig");
+const batch_import = @import("batch_import.zig");
+const column_module = @import("core/column.zig");
+const csv = @import("format/text/csv.zig");
+const heap = @import("core/heap.zig");
+const interrupt = @import("core/interrupt.zig");
+const json = @import("format/text/json.zig");
+const pipeline = @import("pipeline.zig");
+const qmcb = @import("qmcb.zig");
+const schema = @import("core/schema.zig");
+const ColumnBuilder = @import("operator/column_builder.zig").ColumnBuilder;
+const Status = abi.Status;
+
+const Error = pipeline.Error || qmcb.Error || batch_import.Error || csv.Error || json.Error || error{InvalidHandle};
+
+/// Every error of every room has its Status here; a new one does not compile until it has.
+fn status_of(err: Error) Status {
+    return switch (err) {
+        error.Cancelled => .cancelled,
+        error.InvalidAggregate => .invalid_aggregate,
+        error.InvalidFilter => .invalid_filter,
+        error.InvalidFormat => .invalid_format,
+        error.InvalidHandle => .invalid_handle,
+        error.InvalidPlan => .invalid_plan,
+        error.NotSupported => .not_supported,
+        error.OutOfMemory => .memory_exceeded,
+        error.OutOfRange => .out_of_range,
+        error.SchemaMismatch => .schema_mismatch,
+        error.TooLarge => .too_large,
+    };
+}
+
+fn status(result: Error!void) Status {
+    result catch |err| return status_of(err);
+    return .ok;
+}
+
+// ---- memory ----
+
+fn resolve(address: u32, size: u32) ?[]const u8 {
+    return resolve_mutable(address, size);
+}
+
+fn resolve_mutable(address: u32, size: u32) ?[]u8 {
+    const end: u64 = @as(u64, @wasmMemorySize(0)) * 65_536;
+    if (address == 0 or @as(u64, address) + size > end) return null;
+    return @as([*]u8, @ptrFromInt(address))[0..size];
+}
+
+fn input(address: u32, size: u32) Error![]const u8 {
+    if (size == 0) return &.{};
+    return resolve(address, size) orelse {
+        interrupt.describe("address {d} of {d} bytes lies outside of memory", .{ address, size });
+        return error.InvalidHandle;
+    };
+}
+
+fn write(comptime T: type, address: u32, value: T) Error!void {
+    const bytes = resolve_mutable(address, @sizeOf(T)) orelse return error.InvalidHandle;
+    @memcpy(bytes, std.mem.asBytes(&value));
+}
+
+pub fn qm_abi_version() callconv(.c) u32 {
+    return abi.version;
+}
+
+pub fn qm_control() callconv(.c) u32 {
+    return @intCast(@intFromPtr(&interrupt.control));
+}
+
+pub fn qm_alloc(size: u32) callconv(.c) u32 {
+    const memory = heap.engine_allocator().alignedAlloc(u8, .@"64", size) catch return 0;
+    return if (size == 0) heap.block_size else @intCast(@intFromPtr(memory.ptr));
+}
+
+pub fn qm_free(address: u32, size: u32) callconv(.c) Status {
+    interrupt.forget();
+    if (size == 0) return .ok;
+    const memory = resolve_mutable(address, size) orelse return .invalid_handle;
+    if (address % heap.block_size != 0) return .invalid_handle;
+    heap.engine_allocator().free(@as([]align(64) u8, @alignCast(memory)));
+    return .ok;
+}
+
+// ---- handles ----
+
+const ImportedBatch = struct {
+    arena: std.heap.ArenaAllocator,
+    batch: column_module.Batch,
+};
+
+const TextReader = union(enum) {
+    csv: csv.Reader,
+    json: json.Reader,
+};
+
+/// Text on its way to QMCB.
+const Text = struct {
+    reader: TextReader,
+    names: []const []const u8,
+    encoded: []u8 = &.{},
+    /// A batch has been handed out. The first one may be empty: it carries the schema.
+    started: bool = false,
+};
+
+const Object = union(enum) {
+    free,
+    batch: *ImportedBatch,
+    query: *pipeline.Query,
+    text: *Text,
+};
+
+const Slot = struct { object: Object = .free, generation: u8 = 0 };
+
+var slots: std.ArrayList(Slot) = .empty;
+
+/// A handle is a slot and its generation, so that one used after closing is refused.
+fn open_handle(object: Object) Error!u32 {
+    const index = for (slots.items, 0..) |slot, i| {
+        if (slot.object == .free) break i;
+    } else blk: {
+        try slots.append(heap.engine_allocator(), .{});
+        break :blk slots.items.len - 1;
+    };
+    if (index >= 1 << 24) return error.InvalidHandle;
+    const slot = &slots.items[index];
+    slot.object = object;
+    slot.generation = if (slot.generation == 0xFF) 1 else slot.generation + 1;
+    return @as(u32, slot.generation) << 24 | @as(u32, @intCast(index));
+}
+
+fn slot_of(handle: u32) Error!*Slot {
+    const index = handle & 0xFF_FFFF;
+    if (index >= slots.items.len) return error.InvalidHandle;
+    const slot = &slots.items[index];
+    if (slot.object == .free or slot.generation != handle >> 24) return error.InvalidHandle;
+    return slot;
+}
+
+fn query_of(handle: u32) Error!*pipeline.Query {
+    const slot = try slot_of(handle);
+    return switch (slot.object) {
+        .query => |query| query,
+        else => error.InvalidHandle,
+    };
+}
+
+// ---- batches ----
+
+fn batch_open(address: u32, size: u32, out: u32) Error!void {
+    const gpa = heap.engine_allocator();
+    const batch = try gpa.create(ImportedBatch);
+    errdefer gpa.destroy(batch);
+    batch.arena = .init(gpa);
+    errdefer batch.arena.deinit();
+    batch.batch = try batch_import.import(batch.arena.allocator(), try input(address, size), resolve);
+    try write(u32, out, try open_handle(.{ .batch = batch }));
+}
+
+pub fn qm_batch_open(address: u32, size: u32, out: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(batch_open(address, size, out));
+}
+
+fn batch_close(handle: u32) Error!void {
+    const slot = try slot_of(handle);
+    const batch = switch (slot.object) {
+        .batch => |batch| batch,
+        else => return error.InvalidHandle,
+    };
+    batch.arena.deinit();
+    heap.engine_allocator().destroy(batch);
+    slot.object = .free;
+}
+
+pub fn qm_batch_close(handle: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(batch_close(handle));
+}
+
+// ---- queries ----
+
+fn query_open(address: u32, size: u32, out: u32) Error!void {
+    const query = try pipeline.Query.open(heap.engine_allocator(), try input(address, size));
+    errdefer query.close();
+    try write(u32, out, try open_handle(.{ .query = query }));
+}
+
+pub fn qm_query_open(address: u32, size: u32, out: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(query_open(address, size, out));
+}
+
+fn write_output(out: u32, output: pipeline.Output) Error!void {
+    try write(abi.Output, out, .{
+        .address = if (output.bytes.len == 0) 0 else @intCast(@intFromPtr(output.bytes.ptr)),
+        .size = @intCast(output.bytes.len),
+        .row_count = output.row_count,
+        .state = switch (output.state) {
+            .need_input => .need_input,
+            .more_output => .more_output,
+            .done => .done,
+        },
+    });
+}
+
+/// Columns of several opened batches as one batch. `size` 0 and no reference: nothing to read.
+fn gather_columns(arena: std.mem.Allocator, bytes: []const u8) Error!column_module.Batch {
+    const count = bytes.len / @sizeOf(abi.ColumnReference);
+    const columns = try arena.alloc(column_module.Column, count);
+    for (columns, 0..) |*column, i| {
+        const at = bytes[i * @sizeOf(abi.ColumnReference) ..][0..@sizeOf(abi.ColumnReference)];
+        const reference = std.mem.bytesToValue(abi.ColumnReference, at);
+        const slot = try slot_of(reference.batch);
+        if (slot.object != .batch) return error.InvalidHandle;
+        const batch = slot.object.batch.batch;
+        if (reference.column >= batch.columns.len) return error.InvalidHandle;
+        column.* = batch.columns[reference.column];
+        if (column.row_count != columns[0].row_count) return error.InvalidHandle;
+    }
+    return .{ .row_count = if (count == 0) 0 else columns[0].row_count, .columns = columns };
+}
+
+fn query_push(handle: u32, source_address: u32, out: u32) Error!void {
+    const query = try query_of(handle);
+    const bytes = try input(source_address, @sizeOf(abi.Source));
+    if (std.enums.fromInt(abi.SourceKind, std.mem.readInt(u32, bytes[0..4], .little)) == null) return error.InvalidHandle;
+    const source = std.mem.bytesToValue(abi.Source, bytes[0..@sizeOf(abi.Source)]);
+    var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
+    defer arena.deinit();
+    const batch = switch (source.kind) {
+        .descriptor => try batch_import.import(arena.allocator(), try input(source.address, source.size), resolve),
+        .batch => blk: {
+            const slot = try slot_of(source.handle);
+            break :blk if (slot.object == .batch) slot.object.batch.batch else return error.InvalidHandle;
+        },
+        .columns => try gather_columns(arena.allocator(), try input(source.address, source.size)),
+        .qmcb => (try qmcb.decode(arena.allocator(), try input(source.address, source.size))).batch,
+    };
+    try write_output(out, try query.push(batch));
+}
+
+pub fn qm_query_push(query: u32, source: u32, out: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(query_push(query, source, out));
+}
+
+fn query_finish(handle: u32, out: u32) Error!void {
+    const query = try query_of(handle);
+    try write_output(out, try query.finish());
+}
+
+pub fn qm_query_finish(query: u32, out: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(query_finish(query, out));
+}
+
+fn query_next(handle: u32, out: u32) Error!void {
+    const slot = try slot_of(handle);
+    try write_output(out, switch (slot.object) {
+        .query => |query| try query.next(),
+        .text => |text| try text_next(text),
+        .batch, .free => return error.InvalidHandle,
+    });
+}
+
+pub fn qm_query_next(query: u32, out: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(query_next(query, out));
+}
+
+fn query_close(handle: u32) Error!void {
+    const slot = try slot_of(handle);
+    switch (slot.object) {
+        .query => |query| query.close(),
+        .text => |text| text_close(text),
+        .batch, .free => return error.InvalidHandle,
+    }
+    slot.object = .free;
+}
+
+pub fn qm_query_close(query: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(query_close(query));
+}
+
+// ---- text ----
+
+fn open_reader(format: abi.TextFormat, text: []const u8, options: []const u8) Error!TextReader {
+    const gpa = heap.engine_allocator();
+    return switch (format) {
+        .csv => .{ .csv = try csv.Reader.init(gpa, text, try csv.parse_options(options)) },
+        .json => .{ .json = try json.Reader.init(gpa, text, try json.parse_options(options)) },
+    };
+}
+
+fn text_open(format: u32, address: u32, size: u32, options: u32, options_size: u32, out: u32) Error!void {
+    const gpa = heap.engine_allocator();
+    const known = std.enums.fromInt(abi.TextFormat, format) orelse return error.InvalidHandle;
+    var reader = try open_reader(known, try input(address, size), try input(options, options_size));
+    errdefer switch (reader) {
+        inline else => |*each| each.deinit(),
+    };
+    const fields = switch (reader) {
+        inline else => |*each| each.fields,
+    };
+    const names = try gpa.alloc([]const u8, fields.len);
+    errdefer gpa.free(names);
+    for (names, fields) |*name, field| name.* = field.name;
+    const text = try gpa.create(Text);
+    errdefer gpa.destroy(text);
+    text.* = .{ .reader = reader, .names = names };
+    try write(u32, out, try open_handle(.{ .text = text }));
+}
+
+pub fn qm_text_open(format: u32, address: u32, size: u32, options: u32, options_size: u32, out: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(text_open(format, address, size, options, options_size, out));
+}
+
+fn text_next(text: *Text) Error!pipeline.Output {
+    const gpa = heap.engine_allocator();
+    gpa.free(text.encoded);
+    text.encoded = &.{};
+    var arena: std.heap.ArenaAllocator = .init(gpa);
+    defer arena.deinit();
+    const batch = switch (text.reader) {
+        inline else => |*reader| try reader.next(),
+    } orelse blk: {
+        if (text.started) return .{ .state = .done };
+        break :blk try empty_batch(arena.allocator(), switch (text.reader) {
+            inline else => |*reader| reader.fields,
+        });
+    };
+    text.started = true;
+    const size = std.math.cast(usize, try qmcb.encoded_size(text.names, batch)) orelse return error.TooLarge;
+    text.encoded = try gpa.alloc(u8, size);
+    qmcb.encode(text.encoded, text.names, batch);
+    return .{ .bytes = text.encoded, .row_count = batch.row_count, .state = .more_output };
+}
+
+fn empty_batch(arena: std.mem.Allocator, fields: []const schema.Field) Error!column_module.Batch {
+    const columns = try arena.alloc(column_module.Column, fields.len);
+    for (columns, fields) |*column, field| {
+        const builder: ColumnBuilder = try .init(arena, field.type);
+        column.* = try builder.finish(arena);
+    }
+    return .{ .row_count = 0, .columns = columns };
+}
+
+fn text_close(text: *Text) void {
+    const gpa = heap.engine_allocator();
+    gpa.free(text.encoded);
+    gpa.free(text.names);
+    switch (text.reader) {
+        inline else => |*reader| reader.deinit(),
+    }
+    gpa.destroy(text);
+}
+
+comptime {
+    std.debug.assert(builtin.cpu.arch.isWasm());
+}

@@ -1,0 +1,288 @@
+//! Collects rows of other columns into one column of its own: results, group keys, rows to sort.
+//!
+//! Buffers grow by doubling and are kept by `reset`, so a builder that is emptied again and again
+//! touches fresh memory once. Validity appears with the first NULL.
+const std = @import("std");
+const bitmap = @import("../core/bitmap.zig");
+const column_module = @import("../core/column.zig");
+const schema = @import("../core/schema.zig");
+const take = @import("../kernel/take.zig");
+const Column = column_module.Column;
+const DataType = schema.DataType;
+const assert = std.debug.assert;
+
+pub const Error = error{ OutOfMemory, TooLarge };
+
+const Bytes = std.array_list.Aligned(u8, .fromByteUnits(column_module.alignment));
+
+/// Behind the last value of a byte column: see `take.take_bytes`.
+const bytes_slack = 16;
+
+pub const ColumnBuilder = struct {
+    gpa: std.mem.Allocator,
+    type: DataType,
+    row_count: u32 = 0,
+    validity: ?std.ArrayList(u8) = null,
+    data: Bytes = .empty,
+    offsets: std.ArrayList(u32) = .empty,
+    children: []ColumnBuilder = &.{},
+
+    pub fn init(gpa: std.mem.Allocator, data_type: DataType) Error!ColumnBuilder {
+        var self: ColumnBuilder = .{ .gpa = gpa, .type = data_type };
+        errdefer self.deinit();
+        switch (data_type.layout()) {
+            .bytes => try self.offsets.append(gpa, 0),
+            .list => {
+                try self.offsets.append(gpa, 0);
+                const child = if (data_type.tag == .map) column_module.map_entries_type(data_type) else data_type.children[0].type;
+                try self.add_children(&.{.{ .name = "", .type = child }});
+            },
+            .structure => try self.add_children(data_type.children),
+            else => {},
+        }
+        return self;
+    }
+
+    fn add_children(self: *ColumnBuilder, fields: []const schema.Field) Error!void {
+        const children = try self.gpa.alloc(ColumnBuilder, fields.len);
+        for (children, fields) |*child, field| child.* = .{ .gpa = self.gpa, .type = field.type };
+        self.children = children;
+        for (children, fields) |*child, field| child.* = try init(self.gpa, field.type);
+    }
+
+    pub fn deinit(self: *ColumnBuilder) void {
+        if (self.validity) |*bits| bits.deinit(self.gpa);
+        self.data.deinit(self.gpa);
+        self.offsets.deinit(self.gpa);
+        for (self.children) |*child| child.deinit();
+        self.gpa.free(self.children);
+        self.* = undefined;
+    }
+
+    /// Forgets the rows, keeps the memory.
+    pub fn reset(self: *ColumnBuilder) void {
+        self.row_count = 0;
+        if (self.validity) |*bits| bits.deinit(self.gpa);
+        self.validity = null;
+        self.data.clearRetainingCapacity();
+        if (self.offsets.items.len > 0) self.offsets.shrinkRetainingCapacity(1);
+        for (self.children) |*child| child.reset();
+    }
+
+    /// What has been collected. Valid until the builder changes.
+    pub fn finish(self: *const ColumnBuilder, arena: std.mem.Allocator) error{OutOfMemory}!Column {
+        const children = try arena.alloc(Column, self.children.len);
+        for (children, self.children) |*to, *from| to.* = try from.finish(arena);
+        return .{
+            .type = self.type,
+            .row_count = self.row_count,
+            .validity = if (self.validity) |bits| bits.items else null,
+            .data = self.data.items,
+            .offsets = self.offsets.items,
+            .children = children,
+        };
+    }
+
+    pub fn memory_size(self: *const ColumnBuilder) u64 {
+        var total: u64 = self.data.items.len + self.offsets.items.len * 4;
+        for (self.children) |*child| total += child.memory_size();
+        return total;
+    }
+
+    fn check_room(self: *const ColumnBuilder, count: usize) Error!void {
+        if (count > std.math.maxInt(u32) - self.row_count) return error.TooLarge;
+    }
+
+    /// Makes room for `count` more validity bits, valid by default; null when none is needed yet.
+    fn grow_validity(self: *ColumnBuilder, count: usize, needed: bool) Error!?[]u8 {
+        const before = self.row_count;
+        if (self.validity == null) {
+            if (!needed) return null;
+            var bits: std.ArrayList(u8) = .empty;
+            try bits.resize(self.gpa, bitmap.size(before));
+            @memset(bits.items, 0xFF);
+            self.validity = bits;
+        }
+        const bits = &self.validity.?;
+        try bits.resize(self.gpa, bitmap.size(@as(u64, before) + count));
+        bitmap.fill_range(bits.items, before, count, true);
+        return bits.items;
+    }
+
+    pub fn append_nulls(self: *ColumnBuilder, count: u32) Error!void {
+        try self.check_room(count);
+        if (self.type.tag != .null and count > 0) {
+            const bits = (try self.grow_validity(count, true)).?;
+            bitmap.fill_range(bits, self.row_count, count, false);
+        }
+        switch (self.type.layout()) {
+            .none => {},
+            .bits => try self.grow_bits(count),
+            .bytes, .list => try self.offsets.appendNTimes(self.gpa, self.offsets.getLast(), count),
+            .structure => for (self.children) |*child| try child.append_nulls(count),
+            else => @memset(try self.grow_data(self.type.value_size() * count), 0),
+        }
+        self.row_count += count;
+    }
+
+    fn grow_data(self: *ColumnBuilder, size: u64) Error![]u8 {
+        return self.data.addManyAsSlice(self.gpa, std.math.cast(usize, size) orelse return error.TooLarge);
+    }
+
+    fn grow_bits(self: *ColumnBuilder, count: usize) Error!void {
+        const before = self.data.items.len;
+        try self.data.resize(self.gpa, bitmap.size(@as(u64, self.row_count) + count));
+        @memset(self.data.items[before..], 0);
+    }
+
+    pub fn append_range(self: *ColumnBuilder, column: *const Column, start: u32, count: u32) Error!void {
+        assert(start + count <= column.row_count);
+        try self.check_room(count);
+        if (try self.grow_validity(count, column.validity != null)) |bits| {
+            if (column.validity) |source| bitmap.copy(bits, self.row_count, source, start, count);
+        }
+        switch (self.type.layout()) {
+            .none => {},
+            .bits => {
+                try self.grow_bits(count);
+                bitmap.copy(self.data.items, self.row_count, column.data, start, count);
+            },
+            .bytes => try self.append_bytes_range(column, start, count),
+            .list => {
+                const first = column.offsets[start];
+                try self.append_offsets(column.offsets[start..][0 .. count + 1]);
+                try self.children[0].append_range(&column.children[0], first, column.offsets[start + count] - first);
+            },
+            .structure => for (self.children, column.children) |*child, *source| try child.append_range(source, start, count),
+            else => {
+                const size: usize = @intCast(self.type.value_size());
+                const target = try self.grow_data(@as(u64, size) * count);
+                @memcpy(target, column.data[start * size ..][0..target.len]);
+            },
+        }
+        self.row_count += count;
+    }
+
+    fn append_bytes_range(self: *ColumnBuilder, column: *const Column, start: u32, count: u32) Error!void {
+        const offsets = column.offsets[start..][0 .. count + 1];
+        const source = column.data[offsets[0]..offsets[count]];
+        if (source.len > std.math.maxInt(u32) - self.data.items.len) return error.TooLarge;
+        try self.append_offsets(offsets);
+        try self.data.appendSlice(self.gpa, source);
+    }
+
+    /// Appends the ends of `offsets` moved to behind what is here. For lists the child follows.
+    fn append_offsets(self: *ColumnBuilder, offsets: []const u32) Error!void {
+        const base = self.offsets.getLast();
+        const first = offsets[0];
+        if (offsets[offsets.len - 1] - first > std.math.maxInt(u32) - base) return error.TooLarge;
+        const ends = try self.offsets.addManyAsSlice(self.gpa, offsets.len - 1);
+        for (ends, offsets[1..]) |*to, from| to.* = from - first + base;
+    }
+
+    pub fn append_indices(self: *ColumnBuilder, column: *const Column, indices: []const u32) Error!void {
+        try self.check_room(indices.len);
+        if (try self.grow_validity(indices.len, column.validity != null)) |bits| {
+            if (column.validity) |source| take.take_bits(bits, self.row_count, source, indices);
+        }
+        switch (self.type.layout()) {
+            .none => {},
+            .bits => {
+                try self.grow_bits(indices.len);
+                take.take_bits(self.data.items, self.row_count, column.data, indices);
+            },
+            .bytes => try self.append_bytes_indices(column, indices),
+            .list => for (indices) |index| {
+                const first = column.offsets[index];
+                try self.append_offsets(column.offsets[index..][0..2]);
+                try self.children[0].append_range(&column.children[0], first, column.offsets[index + 1] - first);
+            },
+            .structure => for (self.children, column.children) |*child, *source| try child.append_indices(source, indices),
+            else => try self.append_fixed_indices(column, indices),
+        }
+        self.row_count += @intCast(indices.len);
+    }
+
+    fn append_fixed_indices(self: *ColumnBuilder, column: *const Column, indices: []const u32) Error!void {
+        const size: usize = @intCast(self.type.value_size());
+        const target = try self.grow_data(@as(u64, size) * indices.len);
+        switch (size) {
+            inline 1, 2, 4, 8, 16 => |width| {
+                const T = @Int(.unsigned, width * 8);
+                const values: []T = @as([*]T, @ptrCast(@alignCast(target.ptr)))[0..indices.len];
+                take.take_values(T, values, column.values(T), indices);
+            },
+            else => take.take_fixed(size, target, column.data, indices),
+        }
+    }
+
+    fn append_bytes_indices(self: *ColumnBuilder, column: *const Column, indices: []const u32) Error!void {
+        const size = take.bytes_size(column.offsets, indices);
+        const base = self.data.items.len;
+        if (size > std.math.maxInt(u32) - bytes_slack - base) return error.TooLarge;
+        try self.data.ensureUnusedCapacity(self.gpa, @as(usize, @intCast(size)) + bytes_slack);
+        const ends = try self.offsets.addManyAsSlice(self.gpa, indices.len);
+        const target = self.data.unusedCapacitySlice()[0 .. @as(usize, @intCast(size)) + bytes_slack];
+        take.take_bytes(target, ends, @intCast(base), column.offsets, column.data, indices);
+        self.data.items.len = base + @as(usize, @intCast(size));
+    }
+};
+
+fn expect_rows(builder: *const ColumnBuilder, expected: []const ?[]const u8) !void {
+    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    defer arena.deinit();
+    const column = try builder.finish(arena.allocator());
+    try std.testing.expectEqual(expected.len, column.row_count);
+    for (expected, 0..) |wanted, row| {
+        try std.testing.expectEqual(wanted != null, column.is_valid(row));
+        if (wanted) |text| try std.testing.expectEqualStrings(text, column.bytes_at(row));
+    }
+}
+
+test "byte columns keep rows and NULLs over every way of appending" {
+    const aligned: [11]u8 align(16) = "onetwothree".*;
+    const source: Column = .{
+        .type = .of(.utf8),
+        .row_count = 4,
+        .validity = &.{0b1011},
+        .data = &aligned,
+        .offsets = &.{ 0, 3, 6, 6, 11 },
+    };
+    var builder: ColumnBuilder = try .init(std.testing.allocator, .of(.utf8));
+    defer builder.deinit();
+    try builder.append_range(&source, 0, 2);
+    try builder.append_indices(&source, &.{ 3, 2, 0 });
+    try builder.append_nulls(1);
+    try builder.append_range(&source, 1, 3);
+    try expect_rows(&builder, &.{ "one", "two", "three", null, "one", null, "two", null, "three" });
+    builder.reset();
+    try builder.append_range(&source, 3, 1);
+    try expect_rows(&builder, &.{"three"});
+}
+
+test "lists and structures follow their parents" {
+    const list_type: DataType = .{ .tag = .list, .children = &.{.{ .name = "item", .type = .of(.i32) }} };
+    const structure: DataType = .{ .tag = .structure, .children = &.{
+        .{ .name = "a", .type = list_type },
+        .{ .name = "b", .type = .of(.bool) },
+    } };
+    const items: [4]i32 align(16) = .{ 1, 2, 3, 4 };
+    const bits: [1]u8 align(16) = .{0b101};
+    const children = [_]Column{
+        .{ .type = list_type, .row_count = 3, .offsets = &.{ 0, 2, 2, 4 }, .children = &.{
+            .{ .type = .of(.i32), .row_count = 4, .data = std.mem.sliceAsBytes(&items) },
+        } },
+        .{ .type = .of(.bool), .row_count = 3, .data = &bits },
+    };
+    const source: Column = .{ .type = structure, .row_count = 3, .children = &children };
+    var builder: ColumnBuilder = try .init(std.testing.allocator, structure);
+    defer builder.deinit();
+    try builder.append_indices(&source, &.{ 2, 0 });
+    try builder.append_range(&source, 1, 2);
+    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    defer arena.deinit();
+    const column = try builder.finish(arena.allocator());
+    try std.testing.expectEqualSlices(u32, &.{ 0, 2, 4, 4, 6 }, column.children[0].offsets);
+    try std.testing.expectEqualSlices(i32, &.{ 3, 4, 1, 2, 3, 4 }, column.children[0].children[0].values(i32));
+    try std.testing.expectEqual(0b1011, column.children[1].data[0]);
+}

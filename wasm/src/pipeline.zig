@@ -1,0 +1,395 @@
+//! Pushes batches through the steps of a plan and hands out QMCB: the only file that knows the order.
+//!
+//!     batch → chunks of 16 Ki rows → filter · project · limit → collector → QMCB
+//!                                  ↘ aggregate · sort (until the input ends) ↗
+//!
+//! A `Query` owns all its memory and gives it back when it closes. What it produced waits, encoded,
+//! in `pending`; the host takes one piece per call and it stays valid until the next call.
+const std = @import("std");
+const bitmap = @import("core/bitmap.zig");
+const column_module = @import("core/column.zig");
+const expression_module = @import("plan/expression.zig");
+const interrupt = @import("core/interrupt.zig");
+const plan_module = @import("plan/plan.zig");
+const qmcb = @import("qmcb.zig");
+const schema = @import("core/schema.zig");
+const AggregateOperator = @import("operator/aggregate.zig").AggregateOperator;
+const ColumnBuilder = @import("operator/column_builder.zig").ColumnBuilder;
+const SortOperator = @import("operator/sort.zig").SortOperator;
+const selected_rows = @import("operator/aggregate.zig").selected_rows;
+const Batch = column_module.Batch;
+const Chunk = expression_module.Chunk;
+const Column = column_module.Column;
+const assert = std.debug.assert;
+
+pub const Error = error{
+    Cancelled,
+    InvalidAggregate,
+    InvalidFilter,
+    InvalidPlan,
+    NotSupported,
+    OutOfMemory,
+    OutOfRange,
+    SchemaMismatch,
+    TooLarge,
+};
+
+/// Collected rows wait for company until they are worth a hand-over …
+const output_size_min = 1 << 20;
+/// … and are encoded, whatever comes, before they take more than this.
+const output_size_max = 16 << 20;
+
+const LimitState = struct { skip: u64, remaining: u64 };
+
+const Operator = union(enum) {
+    filter: *const expression_module.Expression,
+    project: []const plan_module.Named,
+    limit: LimitState,
+    gather,
+    aggregate: AggregateOperator,
+    sort: SortOperator,
+};
+
+pub const State = enum { need_input, more_output, done };
+
+pub const Output = struct {
+    bytes: []const u8 = &.{},
+    row_count: u32 = 0,
+    state: State,
+};
+
+const Encoded = struct { bytes: []u8, row_count: u32 };
+
+pub const Query = struct {
+    gpa: std.mem.Allocator,
+    /// The plan and the operators' fixed parts: lives as long as the query.
+    arena: std.heap.ArenaAllocator,
+    /// What one chunk needs while it passes through.
+    scratch: std.heap.ArenaAllocator,
+    plan: plan_module.Plan,
+    operators: []Operator,
+    names: []const []const u8,
+    collector: []ColumnBuilder,
+    collected_rows: u32 = 0,
+    pending: std.ArrayList(Encoded) = .empty,
+    /// Handed out by the last call.
+    lent: ?Encoded = null,
+    emitted: bool = false,
+    /// Set when rows pass through unchanged: they are encoded from where they lie.
+    direct: ?[]const u32 = null,
+    /// Nothing leaves before the end, and then all at once.
+    gathers: bool = false,
+    /// A limit is used up: more input changes nothing.
+    saturated: bool = false,
+    finished: bool = false,
+
+    pub fn open(gpa: std.mem.Allocator, plan_bytes: []const u8) Error!*Query {
+        const self = try gpa.create(Query);
+        errdefer gpa.destroy(self);
+        self.* = .{
+            .gpa = gpa,
+            .arena = .init(gpa),
+            .scratch = .init(gpa),
+            .plan = undefined,
+            .operators = &.{},
+            .names = &.{},
+            .collector = &.{},
+        };
+        errdefer self.release();
+        const arena = self.arena.allocator();
+        self.plan = try plan_module.parse(arena, try arena.dupe(u8, plan_bytes));
+        try self.open_operators(arena);
+        try self.open_collector(arena);
+        self.direct = try self.find_direct(arena);
+        return self;
+    }
+
+    fn open_operators(self: *Query, arena: std.mem.Allocator) Error!void {
+        const operators = try arena.alloc(Operator, self.plan.nodes.len);
+        var fields = self.plan.input;
+        for (operators, self.plan.nodes, 0..) |*operator, *node, i| {
+            operator.* = switch (node.step) {
+                .filter => |*predicate| .{ .filter = predicate },
+                .project => |items| .{ .project = items },
+                .limit => |limit| .{ .limit = .{ .skip = limit.offset, .remaining = limit.count } },
+                .gather => .gather,
+                .aggregate => |*aggregate| .{ .aggregate = try .init(self.gpa, arena, aggregate) },
+                .sort => |*sort| .{ .sort = try .init(self.gpa, arena, sort, fields) },
+            };
+            self.operators = operators[0 .. i + 1];
+            if (operator.* == .gather) self.gathers = true;
+            fields = node.output;
+        }
+    }
+
+    fn open_collector(self: *Query, arena: std.mem.Allocator) Error!void {
+        const fields = self.plan.output();
+        const names = try arena.alloc([]const u8, fields.len);
+        const collector = try arena.alloc(ColumnBuilder, fields.len);
+        for (names, collector, fields, 0..) |*name, *builder, field, i| {
+            name.* = field.name;
+            builder.* = try .init(self.gpa, field.type);
+            self.collector = collector[0 .. i + 1];
+        }
+        self.names = names;
+    }
+
+    pub fn close(self: *Query) void {
+        const gpa = self.gpa;
+        self.release();
+        gpa.destroy(self);
+    }
+
+    fn release(self: *Query) void {
+        for (self.operators) |*operator| switch (operator.*) {
+            .aggregate => |*aggregate| aggregate.deinit(),
+            .sort => |*sort| sort.deinit(),
+            .filter, .project, .limit, .gather => {},
+        };
+        for (self.collector) |*builder| builder.deinit();
+        if (self.lent) |lent| self.gpa.free(lent.bytes);
+        for (self.pending.items) |encoded| self.gpa.free(encoded.bytes);
+        self.pending.deinit(self.gpa);
+        self.scratch.deinit();
+        self.arena.deinit();
+    }
+
+    pub fn push(self: *Query, batch: Batch) Error!Output {
+        if (self.finished) return refuse("the query has been finished");
+        try self.check_input(batch);
+        if (self.direct) |picked| {
+            try self.emit_direct(batch, picked);
+        } else {
+            try self.push_chunks(batch.columns, batch.row_count, 0);
+            if (!self.gathers and self.collected_size() >= output_size_min) try self.encode_collected();
+        }
+        return self.hand_out(if (self.saturated) .done else .need_input);
+    }
+
+    pub fn finish(self: *Query) Error!Output {
+        if (self.finished) return refuse("the query has been finished");
+        self.finished = true;
+        for (self.operators, 0..) |*operator, i| switch (operator.*) {
+            .aggregate => |*aggregate| {
+                var arena: std.heap.ArenaAllocator = .init(self.gpa);
+                defer arena.deinit();
+                const columns = try aggregate.finish(arena.allocator());
+                try self.push_chunks(columns, aggregate.group_count(), i + 1);
+            },
+            .sort => |*sort| try self.finish_sort(sort, i + 1),
+            .filter, .project, .limit, .gather => {},
+        };
+        // Even an empty answer says its schema.
+        if (self.collected_rows > 0 or !self.emitted) try self.encode_collected();
+        return self.hand_out(.done);
+    }
+
+    pub fn next(self: *Query) Error!Output {
+        return self.hand_out(if (self.finished or self.saturated) .done else .need_input);
+    }
+
+    fn hand_out(self: *Query, idle: State) Output {
+        if (self.lent) |lent| self.gpa.free(lent.bytes);
+        self.lent = null;
+        if (self.pending.items.len == 0) return .{ .state = idle };
+        const encoded = self.pending.orderedRemove(0);
+        self.lent = encoded;
+        return .{
+            .bytes = encoded.bytes,
+            .row_count = encoded.row_count,
+            .state = if (self.pending.items.len > 0) .more_output else idle,
+        };
+    }
+
+    fn check_input(self: *Query, batch: Batch) Error!void {
+        if (batch.columns.len != self.plan.input.len) {
+            interrupt.describe("a batch of {d} columns for a plan of {d}", .{ batch.columns.len, self.plan.input.len });
+            return error.SchemaMismatch;
+        }
+        for (batch.columns, self.plan.input, 0..) |*column, field, i| {
+            if (same_storage(column.type, field.type)) continue;
+            interrupt.describe_column(@intCast(i));
+            interrupt.describe("column {s} is not stored as its type {s}", .{ field.name, @tagName(field.type.tag) });
+            return error.SchemaMismatch;
+        }
+    }
+
+    /// The input column of every output column, when the plan only picks columns.
+    fn find_direct(self: *const Query, arena: std.mem.Allocator) Error!?[]const u32 {
+        if (self.operators.len > 1 or (self.operators.len == 1 and self.operators[0] != .project)) return null;
+        const picked = try arena.alloc(u32, self.plan.output().len);
+        for (picked, 0..) |*column, i| column.* = @intCast(i);
+        if (self.operators.len == 0) return picked;
+        for (picked, self.operators[0].project) |*column, item| {
+            if (item.expression.node != .column) return null;
+            column.* = item.expression.node.column;
+        }
+        return picked;
+    }
+
+    fn emit_direct(self: *Query, batch: Batch, picked: []const u32) Error!void {
+        if (batch.row_count == 0) return;
+        defer _ = self.scratch.reset(.retain_capacity);
+        const columns = try self.scratch.allocator().alloc(Column, picked.len);
+        for (columns, picked, self.plan.output()) |*to, index, field| {
+            to.* = batch.columns[index];
+            to.type = field.type;
+        }
+        try self.encode(.{ .row_count = batch.row_count, .columns = columns });
+    }
+
+    /// Cuts columns into chunks and runs each from step `first` on.
+    fn push_chunks(self: *Query, columns: []const Column, row_count: u32, first: usize) Error!void {
+        var start: u32 = 0;
+        while (start < row_count and !(self.saturated and first == 0)) : (start += expression_module.chunk_rows) {
+            try interrupt.check();
+            _ = self.scratch.reset(.retain_capacity);
+            const arena = self.scratch.allocator();
+            const count = @min(expression_module.chunk_rows, row_count - start);
+            const views = try arena.alloc(Column, columns.len);
+            const fields = if (first == 0) self.plan.input else self.plan.nodes[first - 1].output;
+            for (views, columns, fields) |*view, *column, field| {
+                view.* = try column.view(arena, start, count);
+                view.type = field.type;
+            }
+            try self.run(.{ .row_count = count, .columns = views }, first);
+            if (start > row_count - count) break; // the last chunk of nearly 2^32 rows
+        }
+    }
+
+    fn run(self: *Query, first_chunk: Chunk, first: usize) Error!void {
+        const arena = self.scratch.allocator();
+        var chunk = first_chunk;
+        for (self.operators[first..]) |*operator| {
+            switch (operator.*) {
+                .filter => |predicate| chunk.selection = try expression_module.select(arena, predicate, &chunk),
+                .project => |items| chunk = try project(arena, items, &chunk),
+                .limit => |*limit| try self.apply_limit(arena, limit, &chunk),
+                .gather => {},
+                .aggregate => |*aggregate| return aggregate.push(arena, &chunk),
+                .sort => |*sort| return sort.push(arena, &chunk),
+            }
+            if (chunk.selected_count() == 0) return;
+        }
+        try self.collect(arena, &chunk);
+    }
+
+    fn apply_limit(self: *Query, arena: std.mem.Allocator, limit: *LimitState, chunk: *Chunk) Error!void {
+        const available = chunk.selected_count();
+        const skipped = @min(limit.skip, available);
+        const taken: u32 = @intCast(@min(limit.remaining, available - skipped));
+        limit.skip -= skipped;
+        limit.remaining -= taken;
+        if (limit.remaining == 0) self.saturated = true;
+        if (taken == available) return;
+        const rows = try selected_rows(arena, chunk);
+        const bits = try arena.alloc(u8, bitmap.size(chunk.row_count));
+        @memset(bits, 0);
+        for (rows[@intCast(skipped)..][0..taken]) |row| bitmap.set(bits.ptr, row);
+        chunk.selection = .{ .bits = bits, .count = taken };
+    }
+
+    fn finish_sort(self: *Query, sort: *SortOperator, first: usize) Error!void {
+        var arena: std.heap.ArenaAllocator = .init(self.gpa);
+        defer arena.deinit();
+        const sorted = try sort.finish(arena.allocator());
+        defer self.gpa.free(sorted.order);
+        const rows = sorted.order[0..@min(sorted.order.len, std.math.cast(usize, sort.node.limit) orelse sorted.order.len)];
+        var start: usize = 0;
+        while (start < rows.len) : (start += expression_module.chunk_rows) {
+            try interrupt.check();
+            _ = self.scratch.reset(.retain_capacity);
+            const part = rows[start..@min(rows.len, start + expression_module.chunk_rows)];
+            if (first == self.operators.len) {
+                try self.collect_rows(sorted.columns, part);
+            } else {
+                const columns = try take_columns(self.scratch.allocator(), sorted.columns, part);
+                try self.run(.{ .row_count = @intCast(part.len), .columns = columns }, first);
+            }
+        }
+    }
+
+    fn collect(self: *Query, arena: std.mem.Allocator, chunk: *const Chunk) Error!void {
+        if (chunk.selection != null) return self.collect_rows(chunk.columns, try selected_rows(arena, chunk));
+        for (self.collector, chunk.columns) |*builder, *column| try builder.append_range(column, 0, chunk.row_count);
+        try self.count_collected(chunk.row_count);
+    }
+
+    fn collect_rows(self: *Query, columns: []const Column, rows: []const u32) Error!void {
+        for (self.collector, columns) |*builder, *column| try builder.append_indices(column, rows);
+        try self.count_collected(@intCast(rows.len));
+    }
+
+    fn count_collected(self: *Query, count: u32) Error!void {
+        self.collected_rows += count;
+        if (!self.gathers and self.collected_size() >= output_size_max) try self.encode_collected();
+    }
+
+    /// Never 0 for rows without bytes, so that a billion NULLs are handed over too.
+    fn collected_size(self: *const Query) u64 {
+        var total: u64 = self.collected_rows / 8;
+        for (self.collector) |*builder| total += builder.memory_size();
+        return total;
+    }
+
+    fn encode_collected(self: *Query) Error!void {
+        var arena: std.heap.ArenaAllocator = .init(self.gpa);
+        defer arena.deinit();
+        const columns = try arena.allocator().alloc(Column, self.collector.len);
+        for (columns, self.collector) |*column, *builder| column.* = try builder.finish(arena.allocator());
+        try self.encode(.{ .row_count = self.collected_rows, .columns = columns });
+        for (self.collector) |*builder| builder.reset();
+        self.collected_rows = 0;
+    }
+
+    fn encode(self: *Query, batch: Batch) Error!void {
+        const size = try qmcb.encoded_size(self.names, batch);
+        const bytes = try self.gpa.alloc(u8, std.math.cast(usize, size) orelse return error.TooLarge);
+        errdefer self.gpa.free(bytes);
+        qmcb.encode(bytes, self.names, batch);
+        try self.pending.append(self.gpa, .{ .bytes = bytes, .row_count = batch.row_count });
+        self.emitted = true;
+    }
+};
+
+fn refuse(message: []const u8) error{InvalidPlan} {
+    interrupt.describe("{s}", .{message});
+    return error.InvalidPlan;
+}
+
+/// A batch says how its values lie; the plan says what they mean. Zones and names may differ.
+fn same_storage(a: schema.DataType, b: schema.DataType) bool {
+    if (a.tag != b.tag or a.width != b.width or a.unit != b.unit) return false;
+    if (a.precision != b.precision or a.scale != b.scale) return false;
+    if (a.children.len != b.children.len) return false;
+    for (a.children, b.children) |x, y| if (!same_storage(x.type, y.type)) return false;
+    return true;
+}
+
+/// New columns from old ones. Computed ones see only rows that are still in: a row that a filter
+/// took out must not make arithmetic fail.
+fn project(arena: std.mem.Allocator, items: []const plan_module.Named, chunk: *const Chunk) Error!Chunk {
+    var source = chunk.*;
+    if (chunk.selection != null and !only_columns(items)) {
+        const rows = try selected_rows(arena, chunk);
+        source = .{ .row_count = @intCast(rows.len), .columns = try take_columns(arena, chunk.columns, rows) };
+    }
+    const columns = try arena.alloc(Column, items.len);
+    for (columns, items) |*column, *item| column.* = try expression_module.evaluate(arena, &item.expression, &source);
+    return .{ .row_count = source.row_count, .columns = columns, .selection = source.selection };
+}
+
+fn only_columns(items: []const plan_module.Named) bool {
+    for (items) |item| if (item.expression.node != .column) return false;
+    return true;
+}
+
+fn take_columns(arena: std.mem.Allocator, columns: []const Column, rows: []const u32) Error![]Column {
+    const taken = try arena.alloc(Column, columns.len);
+    for (taken, columns) |*to, *from| {
+        var builder: ColumnBuilder = try .init(arena, from.type);
+        try builder.append_indices(from, rows);
+        to.* = try builder.finish(arena);
+    }
+    return taken;
+}

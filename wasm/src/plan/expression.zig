@@ -1,0 +1,397 @@
+//! Expressions: what the planner sent, and how it is computed over a chunk of rows.
+//!
+//! The engine is strict where the planner is kind: operands have equal types (the planner has put
+//! casts), so that one rule gives every node its type and the evaluator never guesses. Everything
+//! that can be prepared once (a LIKE pattern, the set of an IN list) is prepared by plan.zig.
+//!
+//! A predicate yields a bool column: value bits and, where NULL is possible, validity bits. Values
+//! of NULL rows are unspecified.
+const std = @import("std");
+const abi = @import("../abi.zig");
+const arithmetic = @import("../kernel/arithmetic.zig");
+const bitmap = @import("../core/bitmap.zig");
+const boolean = @import("../kernel/boolean.zig");
+const cast = @import("../kernel/cast.zig");
+const compare = @import("../kernel/compare.zig");
+const column_module = @import("../core/column.zig");
+const like = @import("../kernel/like.zig");
+const schema = @import("../core/schema.zig");
+const Column = column_module.Column;
+const DataType = schema.DataType;
+const Layout = schema.Layout;
+const assert = std.debug.assert;
+
+pub const Error = error{ OutOfMemory, OutOfRange, NotSupported };
+
+/// Rows in flight between operators. Small enough for the second-level cache, large enough that
+/// the cost of walking an expression tree disappears.
+pub const chunk_rows: u32 = 16_384;
+
+pub const Chunk = struct {
+    row_count: u32,
+    columns: []const Column,
+    /// Rows that are still in; null when all are.
+    selection: ?Selection = null,
+
+    pub fn selected_count(self: *const Chunk) u32 {
+        return if (self.selection) |selection| selection.count else self.row_count;
+    }
+};
+
+pub const Selection = struct {
+    /// Bits past the row count are 0.
+    bits: []const u8,
+    count: u32,
+};
+
+pub const Expression = struct {
+    type: DataType,
+    node: Node,
+
+    pub const Node = union(enum) {
+        column: u32,
+        literal: Column,
+        compare: Compare,
+        between: Between,
+        in_list: InList,
+        like: Like,
+        is_null: IsNull,
+        logical_and: []const Expression,
+        logical_or: []const Expression,
+        logical_not: *const Expression,
+        arithmetic: Arithmetic,
+        negate: *const Expression,
+        cast: Cast,
+    };
+
+    pub const Compare = struct { op: abi.CompareOp, left: *const Expression, right: *const Expression };
+    pub const Between = struct { value: *const Expression, low: Column, high: Column };
+    pub const InList = struct { value: *const Expression, set: Set, has_null: bool };
+    pub const Like = struct { value: *const Expression, matcher: like.Matcher };
+    pub const IsNull = struct { value: *const Expression, negated: bool };
+    pub const Arithmetic = struct { op: abi.ArithmeticOp, left: *const Expression, right: *const Expression };
+    pub const Cast = struct { value: *const Expression, mode: cast.Mode };
+
+    pub fn is_literal(self: *const Expression) bool {
+        return self.node == .literal;
+    }
+
+    /// A literal NULL.
+    fn is_null_literal(self: *const Expression) bool {
+        return self.node == .literal and !self.node.literal.is_valid(0);
+    }
+};
+
+/// The values of an IN list, ready to be asked.
+pub const Set = union(enum) {
+    i8: compare.InSet(i8),
+    i16: compare.InSet(i16),
+    i32: compare.InSet(i32),
+    i64: compare.InSet(i64),
+    i128: compare.InSet(i128),
+    u8: compare.InSet(u8),
+    u16: compare.InSet(u16),
+    u32: compare.InSet(u32),
+    u64: compare.InSet(u64),
+    f16: compare.InSet(f16),
+    f32: compare.InSet(f32),
+    f64: compare.InSet(f64),
+    bytes: compare.BytesInSet,
+};
+
+/// The Zig type of a layout whose values are numbers.
+pub fn Scalar(comptime layout: Layout) type {
+    return switch (layout) {
+        .i8 => i8,
+        .i16 => i16,
+        .i32 => i32,
+        .i64 => i64,
+        .i128 => i128,
+        .u8 => u8,
+        .u16 => u16,
+        .u32 => u32,
+        .u64 => u64,
+        .f16 => f16,
+        .f32 => f32,
+        .f64 => f64,
+        else => @compileError("not a scalar layout"),
+    };
+}
+
+/// Computes an expression over the rows of a chunk. Everything new lives in `arena`.
+pub fn evaluate(arena: std.mem.Allocator, expression: *const Expression, chunk: *const Chunk) Error!Column {
+    const count = chunk.row_count;
+    switch (expression.node) {
+        .column => |index| return chunk.columns[index],
+        .literal => |literal| return repeat(arena, &literal, count),
+        .compare => |node| return evaluate_compare(arena, node, chunk),
+        .between => |node| return evaluate_between(arena, node, chunk),
+        .in_list => |node| return evaluate_in(arena, node, chunk),
+        .like => |node| {
+            const value = try evaluate(arena, node.value, chunk);
+            const bits = try new_bits(arena, count);
+            node.matcher.match_column(value.offsets, value.data, bits);
+            return bool_column(count, bits, value.validity);
+        },
+        .is_null => |node| return evaluate_is_null(arena, node, chunk),
+        .logical_and => |terms| return evaluate_logical(.logical_and, arena, terms, chunk),
+        .logical_or => |terms| return evaluate_logical(.logical_or, arena, terms, chunk),
+        .logical_not => |term| {
+            const value = try evaluate(arena, term, chunk);
+            const bits = try new_bits(arena, count);
+            boolean.not3(count, .{ .values = value.data, .validity = value.validity }, bits);
+            return bool_column(count, bits, value.validity);
+        },
+        .arithmetic => |node| return evaluate_arithmetic(arena, expression.type, node, chunk),
+        .negate => |term| return evaluate_negate(arena, expression.type, term, chunk),
+        .cast => |node| {
+            const value = try evaluate(arena, node.value, chunk);
+            return cast.cast_column(arena, &value, expression.type, node.mode);
+        },
+    }
+}
+
+/// TRUE rows of a predicate, within those still selected.
+pub fn select(arena: std.mem.Allocator, predicate: *const Expression, chunk: *const Chunk) Error!Selection {
+    const result = try evaluate(arena, predicate, chunk);
+    const bits = try new_bits(arena, chunk.row_count);
+    const before = chunk.selection orelse {
+        const selected = boolean.selection(chunk.row_count, .{ .values = result.data, .validity = result.validity }, bits);
+        return .{ .bits = bits, .count = @intCast(selected) };
+    };
+    _ = boolean.selection(chunk.row_count, .{ .values = result.data, .validity = result.validity }, bits);
+    bitmap.combine(.@"and", bits, bits, before.bits);
+    return .{ .bits = bits, .count = @intCast(bitmap.count(bits, chunk.row_count)) };
+}
+
+fn new_bits(arena: std.mem.Allocator, count: u32) Error![]align(column_module.alignment) u8 {
+    return arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), bitmap.size(count));
+}
+
+pub fn bool_column(count: u32, bits: []align(column_module.alignment) const u8, validity: ?[]const u8) Column {
+    return .{ .type = .of(.bool), .row_count = count, .validity = validity, .data = bits };
+}
+
+fn all_null(arena: std.mem.Allocator, data_type: DataType, count: u32) Error!Column {
+    const bits = try new_bits(arena, count);
+    @memset(bits, 0);
+    var column: Column = .{ .type = data_type, .row_count = count, .validity = bits };
+    switch (data_type.layout()) {
+        .none => column.validity = null,
+        .bits => column.data = bits,
+        .bytes => column.offsets = blk: {
+            const offsets = try arena.alloc(u32, count + 1);
+            @memset(offsets, 0);
+            break :blk offsets;
+        },
+        .list, .structure => unreachable, // plan.zig refuses nested literals
+        else => {
+            const data = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), @intCast(data_type.value_size() * count));
+            @memset(data, 0);
+            column.data = data;
+        },
+    }
+    return column;
+}
+
+/// The validity of two columns together; null when neither has NULLs.
+fn both_valid(arena: std.mem.Allocator, count: u32, a: ?[]const u8, b: ?[]const u8) Error!?[]const u8 {
+    const x = a orelse return b;
+    const y = b orelse return x;
+    const bits = try arena.alloc(u8, bitmap.size(count));
+    bitmap.combine(.@"and", bits, x, y);
+    return bits;
+}
+
+fn swapped(op: abi.CompareOp) abi.CompareOp {
+    return switch (op) {
+        .eq => .eq,
+        .neq => .neq,
+        .lt => .gt,
+        .lte => .gte,
+        .gt => .lt,
+        .gte => .lte,
+    };
+}
+
+fn evaluate_compare(arena: std.mem.Allocator, node: Expression.Compare, chunk: *const Chunk) Error!Column {
+    if (node.left.is_null_literal() or node.right.is_null_literal()) return all_null(arena, .of(.bool), chunk.row_count);
+    if (node.left.is_literal() and !node.right.is_literal()) {
+        return evaluate_compare(arena, .{ .op = swapped(node.op), .left = node.right, .right = node.left }, chunk);
+    }
+    const left = try evaluate(arena, node.left, chunk);
+    const bits = try new_bits(arena, chunk.row_count);
+    if (node.right.is_literal()) {
+        compare_literal(node.op, &left, &node.right.node.literal, bits);
+        return bool_column(chunk.row_count, bits, left.validity);
+    }
+    const right = try evaluate(arena, node.right, chunk);
+    compare_both(node.op, &left, &right, bits);
+    return bool_column(chunk.row_count, bits, try both_valid(arena, chunk.row_count, left.validity, right.validity));
+}
+
+fn compare_literal(op: abi.CompareOp, left: *const Column, literal: *const Column, bits: []u8) void {
+    switch (left.type.layout()) {
+        .bits => compare.compare_bits_scalar(op, left.data, left.row_count, literal.data[0] & 1 != 0, bits),
+        .bytes => compare.compare_bytes_scalar(op, left.offsets, left.data, literal.bytes_at(0), bits),
+        .fixed => if (left.type.tag == .interval)
+            compare.compare_interval_scalar(op, left.values(compare.Interval), literal.values(compare.Interval)[0], bits)
+        else
+            compare.compare_fixed_scalar(op, left.type.width, left.data, left.row_count, literal.data, bits),
+        .none, .list, .structure => unreachable, // plan.zig refuses them
+        inline else => |layout| {
+            const T = Scalar(layout);
+            compare.compare_scalar(T, op, left.values(T), literal.values(T)[0], bits);
+        },
+    }
+}
+
+fn compare_both(op: abi.CompareOp, left: *const Column, right: *const Column, bits: []u8) void {
+    switch (left.type.layout()) {
+        .bits => compare.compare_bits_columns(op, left.data, right.data, left.row_count, bits),
+        .bytes => compare.compare_bytes_columns(op, left.offsets, left.data, right.offsets, right.data, bits),
+        .fixed => if (left.type.tag == .interval)
+            compare.compare_interval_columns(op, left.values(compare.Interval), right.values(compare.Interval), bits)
+        else
+            compare.compare_fixed_columns(op, left.type.width, left.data, right.data, left.row_count, bits),
+        .none, .list, .structure => unreachable,
+        inline else => |layout| {
+            const T = Scalar(layout);
+            compare.compare_columns(T, op, left.values(T), right.values(T), bits);
+        },
+    }
+}
+
+fn evaluate_between(arena: std.mem.Allocator, node: Expression.Between, chunk: *const Chunk) Error!Column {
+    const value = try evaluate(arena, node.value, chunk);
+    const bits = try new_bits(arena, chunk.row_count);
+    switch (value.type.layout()) {
+        .bytes => compare.between_bytes_scalar(value.offsets, value.data, node.low.bytes_at(0), node.high.bytes_at(0), bits),
+        .none, .bits, .fixed, .list, .structure => unreachable,
+        inline else => |layout| {
+            const T = Scalar(layout);
+            compare.between_scalar(T, value.values(T), node.low.values(T)[0], node.high.values(T)[0], bits);
+        },
+    }
+    return bool_column(chunk.row_count, bits, value.validity);
+}
+
+/// `x IN (…)`: a NULL in the list turns every miss into NULL.
+fn evaluate_in(arena: std.mem.Allocator, node: Expression.InList, chunk: *const Chunk) Error!Column {
+    const value = try evaluate(arena, node.value, chunk);
+    const bits = try new_bits(arena, chunk.row_count);
+    switch (node.set) {
+        .bytes => |*set| set.match(value.offsets, value.data, bits),
+        inline else => |*set, tag| {
+            const T = Scalar(@field(Layout, @tagName(tag)));
+            set.match(value.values(T), bits);
+        },
+    }
+    if (!node.has_null) return bool_column(chunk.row_count, bits, value.validity);
+    return bool_column(chunk.row_count, bits, try both_valid(arena, chunk.row_count, value.validity, bits));
+}
+
+fn evaluate_is_null(arena: std.mem.Allocator, node: Expression.IsNull, chunk: *const Chunk) Error!Column {
+    const value = try evaluate(arena, node.value, chunk);
+    const bits = try new_bits(arena, chunk.row_count);
+    if (value.type.tag == .null) {
+        bitmap.fill(bits, chunk.row_count, !node.negated);
+    } else if (value.validity) |validity| {
+        if (node.negated) @memcpy(bits, validity[0..bits.len]) else bitmap.invert(bits, validity);
+    } else {
+        bitmap.fill(bits, chunk.row_count, node.negated);
+    }
+    return bool_column(chunk.row_count, bits, null);
+}
+
+fn evaluate_logical(comptime op: std.meta.Tag(Expression.Node), arena: std.mem.Allocator, terms: []const Expression, chunk: *const Chunk) Error!Column {
+    const count = chunk.row_count;
+    var result = try evaluate(arena, &terms[0], chunk);
+    for (terms[1..]) |*term| {
+        const next = try evaluate(arena, term, chunk);
+        const bits = try new_bits(arena, count);
+        const validity = try new_bits(arena, count);
+        const a: boolean.Bits = .{ .values = result.data, .validity = result.validity };
+        const b: boolean.Bits = .{ .values = next.data, .validity = next.validity };
+        const nullable = switch (op) {
+            .logical_and => boolean.and3(count, a, b, bits, validity),
+            .logical_or => boolean.or3(count, a, b, bits, validity),
+            else => comptime unreachable,
+        };
+        result = bool_column(count, bits, if (nullable) validity else null);
+    }
+    return result;
+}
+
+fn operand(comptime T: type, expression: *const Expression, column: *const Column) arithmetic.Operand(T) {
+    if (expression.is_literal()) return .{ .scalar = expression.node.literal.values(T)[0] };
+    return .{ .values = column.values(T) };
+}
+
+fn evaluate_arithmetic(arena: std.mem.Allocator, result_type: DataType, node: Expression.Arithmetic, chunk: *const Chunk) Error!Column {
+    const count = chunk.row_count;
+    if (node.left.is_null_literal() or node.right.is_null_literal()) return all_null(arena, result_type, count);
+    // A literal is not spread out: its one value is the operand.
+    const left = if (node.left.is_literal()) node.left.node.literal else try evaluate(arena, node.left, chunk);
+    const right = if (node.right.is_literal()) node.right.node.literal else try evaluate(arena, node.right, chunk);
+    const validity = try both_valid(arena, count, left.validity, right.validity);
+    switch (result_type.layout()) {
+        inline .i8, .i16, .i32, .i64, .i128, .u8, .u16, .u32, .u64, .f32, .f64 => |layout| {
+            const T = Scalar(layout);
+            const out = try arena.alignedAlloc(T, .fromByteUnits(column_module.alignment), count);
+            const a = operand(T, node.left, &left);
+            const b = operand(T, node.right, &right);
+            // With `.fail` the kernel only reads validity: a zero divisor is an error, not a NULL.
+            const bits: ?[]u8 = if (validity) |known| @constCast(known) else null;
+            _ = switch (node.op) {
+                .divide => if (@typeInfo(T) == .float) try arithmetic.binary(T, .divide, a, b, bits, .fail, out) else unreachable,
+                inline else => |op| try arithmetic.binary(T, op, a, b, bits, .fail, out),
+            };
+            return .{ .type = result_type, .row_count = count, .validity = validity, .data = std.mem.sliceAsBytes(out) };
+        },
+        else => unreachable, // plan.zig refuses them
+    }
+}
+
+fn evaluate_negate(arena: std.mem.Allocator, result_type: DataType, term: *const Expression, chunk: *const Chunk) Error!Column {
+    const value = try evaluate(arena, term, chunk);
+    switch (result_type.layout()) {
+        inline .i8, .i16, .i32, .i64, .i128, .f32, .f64 => |layout| {
+            const T = Scalar(layout);
+            const out = try arena.alignedAlloc(T, .fromByteUnits(column_module.alignment), chunk.row_count);
+            try arithmetic.negate(T, value.values(T), value.validity, out);
+            return .{ .type = result_type, .row_count = chunk.row_count, .validity = value.validity, .data = std.mem.sliceAsBytes(out) };
+        },
+        else => unreachable,
+    }
+}
+
+/// A literal as a whole column.
+fn repeat(arena: std.mem.Allocator, literal: *const Column, count: u32) Error!Column {
+    if (!literal.is_valid(0)) return all_null(arena, literal.type, count);
+    var column: Column = .{ .type = literal.type, .row_count = count };
+    switch (literal.type.layout()) {
+        .none, .list, .structure => unreachable,
+        .bits => {
+            const bits = try new_bits(arena, count);
+            bitmap.fill(bits, count, literal.data[0] & 1 != 0);
+            column.data = bits;
+        },
+        .bytes => {
+            const text = literal.bytes_at(0);
+            const data = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), text.len * count);
+            const offsets = try arena.alloc(u32, count + 1);
+            for (0..count) |row| @memcpy(data[row * text.len ..][0..text.len], text);
+            for (offsets, 0..) |*offset, row| offset.* = @intCast(row * text.len);
+            column.data = data;
+            column.offsets = offsets;
+        },
+        else => {
+            const size: usize = @intCast(literal.type.value_size());
+            const data = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), size * count);
+            for (0..count) |row| @memcpy(data[row * size ..][0..size], literal.data[0..size]);
+            column.data = data;
+        },
+    }
+    return column;
+}
