@@ -1,0 +1,1124 @@
+"""The host of the engine: the only file that imports wasmtime and the only one that knows pointers.
+
+    Program       the module's bytes, compiled once per memory configuration, code cached on disk
+    Instance      one Store with its linear memory: views, prepared calls, errors, cancellation
+    InstancePool  warm instances between queries
+
+What holds here:
+- One thread is inside an instance at a time; any thread may `cancel` it at any moment.
+- Linear memory does not move (unless `Instance.movable`), so a view stays right while the engine
+  grows its memory. A view keeps its memory mapped, even past `close`.
+- No call is checked by wasmtime: arguments go through the signatures of the generated `_abi`, and
+  a freshly compiled module is compared with them before its code is used or cached.
+- A forked child starts without instances and never touches those it inherited; compiled modules
+  stay. Nothing native is under way in another thread while a fork happens.
+It refuses to interpret what crosses: plans, descriptors and QMCB are bytes here.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import threading
+import time
+import weakref
+
+from querymode import _abi, errors
+from querymode._abi import SourceKind, Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+    from typing import Any, Protocol
+
+    import wasmtime
+
+    class Buffer(Protocol):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
+
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+# wasm32 ends at 4 GiB; a quarter stays free so that sizes and ends of buffers never wrap.
+MEMORY_MAX = 3 * GIB
+
+# The whole 32-bit space is reserved where it can be had: then the generated code needs no bounds
+# checks and memory never moves. The smaller ones are for processes with a limited address space.
+FULL_RESERVATION = 4 * GIB
+SMALL_RESERVATIONS = (2 * GIB, GIB, 512 * MIB, 256 * MIB, 128 * MIB)
+# No reservation at all: memory moves when it grows.
+MOVABLE = 0
+# What the rest of the process keeps of its address space: stacks, allocator arenas, Arrow.
+_ADDRESS_SPACE_KEPT = 256 * MIB
+
+IDLE_SECONDS = 10.0
+# How long a cancelled call may take to see its cancel byte before the epoch stops it.
+EPOCH_GRACE_SECONDS = 0.05
+_WATCH_COUNT_MAX = 200
+
+# Below this size a plain slice assignment beats the detour that drops the GIL.
+_MEMMOVE_SIZE_MIN = 256 * KIB
+
+# The scratch block: where small inputs are laid and where the engine writes small answers.
+_SCRATCH_SIZE = 64 * KIB
+_SOURCE_OFFSET, _OUTPUT_OFFSET, _HANDLE_OFFSET, _INPUT_OFFSET = 0, 16, 32, 64
+
+_CODE_BY_STATUS: dict[int, str] = {
+    Status.INVALID_PLAN: "INTERNAL",
+    Status.COLUMN_NOT_FOUND: "COLUMN_NOT_FOUND",
+    Status.INVALID_FILTER: "INVALID_FILTER",
+    Status.INVALID_AGGREGATE: "INVALID_AGGREGATE",
+    Status.OUT_OF_RANGE: "QUERY_FAILED",
+    Status.INVALID_FORMAT: "INVALID_FORMAT",
+    Status.SCHEMA_MISMATCH: "SCHEMA_MISMATCH",
+    Status.NOT_SUPPORTED: "NOT_SUPPORTED",
+    Status.MEMORY_EXCEEDED: "MEMORY_EXCEEDED",
+    Status.TOO_LARGE: "QUERY_FAILED",
+    Status.INVALID_HANDLE: "INTERNAL",
+    Status.INTERNAL: "INTERNAL",
+}
+
+_TRAP_WORDS = {
+    "STACK_OVERFLOW": "its stack overflowed",
+    "MEMORY_OUT_OF_BOUNDS": "it reached outside its memory",
+    "INTEGER_DIVISION_BY_ZERO": "it divided by zero",
+    "UNREACHABLE": "it reached code that should be unreachable",
+}
+
+_SOURCE = struct.Struct(_abi.SOURCE_FORMAT)
+_OUTPUT = struct.Struct(_abi.OUTPUT_FORMAT)
+_HANDLE = struct.Struct("<I")
+_DETAIL = struct.Struct(_abi.ERROR_DETAIL_FORMAT)
+
+
+class Cancelled(Exception):
+    """The running call saw `Instance.cancel`. The caller knows whether that was time or Ctrl-C."""
+
+
+# --- The process: native objects and forks ------------------------------------------------------
+
+# Held around every creation and destruction of native objects, and by a thread that forks: the
+# child must not inherit a lock of the native library that a vanished thread holds.
+_native = threading.RLock()
+_live: weakref.WeakSet[Instance] = weakref.WeakSet()
+_owner_pid = os.getpid()
+_default_program: Program | None = None
+_pool: InstancePool | None = None
+
+
+def _after_fork_in_child() -> None:
+    global _native, _live, _owner_pid, _pool
+    _native = threading.RLock()
+    _owner_pid = os.getpid()
+    _pool = None
+    inherited, _live = list(_live), weakref.WeakSet()
+    for instance in inherited:
+        instance._disown()
+
+
+def _before_fork() -> None:
+    _native.acquire()
+
+
+def _after_fork_in_parent() -> None:
+    _native.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+    )
+
+
+def _enter_process() -> None:
+    """Notices a fork that went past Python's hooks."""
+    if os.getpid() != _owner_pid:
+        _after_fork_in_child()
+
+
+def _close_store(store: wasmtime.Store, pid: int) -> None:
+    """Unmaps an instance's memory, in the process that made it."""
+    if os.getpid() != pid:
+        store._consume()  # so that collecting the object does nothing either
+        return
+    with _native:
+        store.close()
+
+
+# --- The module: bytes, configurations, machine code ---------------------------------------------
+
+
+def load_wasm() -> bytes:
+    """The engine module that this package carries, from a directory or from a zip."""
+    # The package's own loader: importlib.resources would cost more than reading and hashing.
+    path = os.path.join(os.path.dirname(__file__), "querymode.wasm")
+    spec = __spec__
+    assert spec is not None and spec.loader is not None
+    try:
+        data: bytes = spec.loader.get_data(path)  # type: ignore[attr-defined]
+    except OSError:
+        raise errors.error(
+            "INTERNAL",
+            f"the engine module {path} is missing; reinstall querymode, or build it with `zig build wasm`",
+        ) from None
+    return data
+
+
+def engine_sha256() -> str:
+    """Names the engine: two builds of the same sources give the same."""
+    return default_program().sha256
+
+
+def default_program() -> Program:
+    global _default_program
+    _enter_process()
+    program = _default_program
+    if program is None:
+        with _native:
+            program = _default_program
+            if program is None:
+                program = _default_program = Program(load_wasm())
+    return program
+
+
+def _refuse_platform() -> None:
+    if sys.platform == "win32":
+        raise errors.error(
+            "NOT_SUPPORTED", "QueryMode runs on Linux and macOS; on Windows, run it inside WSL"
+        )
+
+
+def _wasmtime_version() -> str:
+    """The exact version. wasmtime itself only compares majors before it loads machine code."""
+    import wasmtime
+
+    package = os.path.dirname(wasmtime.__file__)
+    try:
+        names = os.listdir(os.path.dirname(package))
+    except OSError:
+        names = []
+    found = [name for name in names if name.startswith("wasmtime-") and name.endswith(".dist-info")]
+    library = os.stat(_ffi().dll._name)
+    return f"{sorted(found)} {library.st_size} {library.st_mtime_ns}"
+
+
+def _ffi() -> Any:
+    from wasmtime import _ffi as ffi
+
+    return ffi
+
+
+def _new_engine(reservation: int, epochs: bool) -> wasmtime.Engine:
+    import wasmtime
+
+    config = wasmtime.Config()
+    config.strategy = "cranelift"
+    config.cranelift_opt_level = "speed"
+    # Compiling on wasmtime's threads hangs for ever in a forked child.
+    config.parallel_compilation = False
+    config.epoch_interruption = epochs
+    config.memory_may_move = reservation == MOVABLE
+    config.memory_reservation = reservation
+    if reservation != FULL_RESERVATION:
+        config.memory_guard_size = 64 * KIB
+        config.memory_reservation_for_growth = 16 * MIB if reservation == MOVABLE else 0
+    return wasmtime.Engine(config)
+
+
+class Program:
+    """A module's bytes and their compiled forms. Shared by all threads; the engine is one of these."""
+
+    def __init__(self, wasm: bytes) -> None:
+        import hashlib
+
+        _refuse_platform()
+        self.wasm = wasm
+        self.sha256 = hashlib.sha256(wasm).hexdigest()
+        self._shared: dict[int, tuple[wasmtime.Engine, wasmtime.Module]] = {}
+        self._epoch_code: dict[int, bytes] = {}
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Program:
+        with open(path, "rb") as file:
+            return cls(file.read())
+
+    def compiled(self, reservation: int, epochs: bool) -> tuple[wasmtime.Engine, wasmtime.Module]:
+        """Engine and module for a configuration; with epochs, an engine of the caller's own.
+
+        An epoch belongs to an engine: shared, one instance's time-out would stop all of them.
+        """
+        with _native:
+            if not epochs and reservation in self._shared:
+                return self._shared[reservation]
+            engine = _new_engine(reservation, epochs)
+            module = self._load_module(engine, reservation, epochs)
+            if not epochs:
+                self._shared[reservation] = (engine, module)
+            return engine, module
+
+    def _load_module(self, engine: wasmtime.Engine, reservation: int, epochs: bool) -> wasmtime.Module:
+        from querymode import _code_cache
+
+        module = _deserialize(engine, self._epoch_code.get(reservation) if epochs else None)
+        if module is not None:
+            return module
+        configuration = f"speed serial reservation={reservation} epochs={epochs}"
+        key = _code_cache.entry_key(
+            self.sha256, _wasmtime_version(), configuration, _code_cache.cpu_identity()
+        )
+        code = _code_cache.load(key)
+        module = _deserialize(engine, code)
+        if module is None:
+            module = self._compile(engine)
+            code = bytes(module.serialize())
+            _code_cache.store(key, code)
+        if epochs and code is not None:
+            self._epoch_code[reservation] = code
+        return module
+
+    def _compile(self, engine: wasmtime.Engine) -> wasmtime.Module:
+        import wasmtime
+
+        try:
+            module = wasmtime.Module(engine, self.wasm)
+        except wasmtime.WasmtimeError as cause:
+            raise errors.error("INTERNAL", f"the engine module does not compile: {cause}") from None
+        _check_contract(engine, module)
+        return module
+
+
+def _deserialize(engine: wasmtime.Engine, code: bytes | None) -> wasmtime.Module | None:
+    """A module from machine code that was verified, or None where wasmtime refuses it."""
+    import ctypes
+
+    import wasmtime
+
+    if code is None:
+        return None
+    # Module.deserialize would copy the bytes once more, and first touch of fresh memory is slow.
+    ffi = _ffi()
+    pointer = ctypes.POINTER(ffi.wasmtime_module_t)()
+    start = ctypes.cast(ctypes.c_char_p(code), ctypes.POINTER(ctypes.c_uint8))
+    error = ffi.wasmtime_module_deserialize(engine.ptr(), start, len(code), ctypes.byref(pointer))
+    if error:
+        wasmtime.WasmtimeError._from_ptr(error)  # takes it over, and so frees it
+        return None
+    return wasmtime.Module._from_ptr(pointer)
+
+
+def module_signatures(module: wasmtime.Module) -> dict[str, tuple[str, str]]:
+    """The exported functions in the form of `_abi.EXPORTS`."""
+    import wasmtime
+
+    signatures = {}
+    for export in module.exports:
+        kind = export.type
+        if isinstance(kind, wasmtime.FuncType):
+            signatures[export.name] = (" ".join(map(str, kind.params)), " ".join(map(str, kind.results)))
+    return signatures
+
+
+def _check_contract(engine: wasmtime.Engine, module: wasmtime.Module) -> None:
+    """Refuses a module that is not the one `_abi.py` was generated for: later calls are unchecked."""
+    import wasmtime
+
+    if module.imports:
+        raise errors.error("INTERNAL", "the engine module asks for imports; it must have none")
+    signatures = module_signatures(module)
+    if signatures.get("qm_abi_version") == ("", "i32"):
+        store = wasmtime.Store(engine)
+        store.set_epoch_deadline(1)
+        version = wasmtime.Instance(store, module, []).exports(store)["qm_abi_version"]
+        assert isinstance(version, wasmtime.Func)
+        _check_version(version(store) & 0xFFFF_FFFF)
+    for name, expected in _abi.EXPORTS.items():
+        if signatures.get(name) != expected:
+            raise errors.error(
+                "INTERNAL",
+                f"the engine module's {name} is {signatures.get(name)}, this package expects {expected}; "
+                "rebuild with `zig build abi wasm`",
+            )
+
+
+def _check_version(version: int) -> None:
+    if version != _abi.VERSION:
+        raise errors.error(
+            "INTERNAL",
+            f"the engine module speaks version {version} of the boundary, this package version "
+            f"{_abi.VERSION}; reinstall querymode, or rebuild with `zig build abi wasm`",
+        )
+
+
+# --- Address space --------------------------------------------------------------------------------
+
+
+def _reservations(limit: int) -> Iterator[int]:
+    """The reservations to try, best first, for an instance that may grow to `limit`."""
+    import resource
+
+    if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+        yield FULL_RESERVATION  # and if that fails, go on as if there were a limit
+    elif _address_space_free(2 * FULL_RESERVATION + _ADDRESS_SPACE_KEPT):
+        yield FULL_RESERVATION
+    for size in SMALL_RESERVATIONS:
+        # Not more than half of what is left, so that other workers' instances find room, and not
+        # far more than the limit asks for.
+        oversized = size // 2 >= limit and size != SMALL_RESERVATIONS[-1]
+        if not oversized and _address_space_free(2 * size + _ADDRESS_SPACE_KEPT):
+            yield size
+    if _address_space_free(SMALL_RESERVATIONS[-1] + 64 * MIB):
+        yield SMALL_RESERVATIONS[-1]
+    yield MOVABLE
+
+
+def _address_space_free(size: int) -> bool:
+    """Tries it: nothing else knows about every limit there may be."""
+    import mmap
+
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    try:
+        mmap.mmap(-1, size, flags=flags, prot=0).close()
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True
+
+
+# --- Foreign functions ----------------------------------------------------------------------------
+
+
+class _Foreign:
+    """ctypes things made once per process, on first use: importing ctypes early costs every start."""
+
+    def __init__(self) -> None:
+        import ctypes
+
+        class LinearMemory(ctypes.c_ubyte * FULL_RESERVATION):  # type: ignore[misc]
+            """The whole 32-bit space of an instance; unlike a plain array it can be referred to weakly.
+
+            It is mapped only up to the memory's size: slices are taken after a bounds check.
+            """
+
+        class BufferInfo(ctypes.Structure):
+            """Py_buffer, part of Python's stable ABI since 3.11."""
+
+            _fields_ = (
+                ("buf", ctypes.c_void_p),
+                ("obj", ctypes.py_object),
+                ("len", ctypes.c_ssize_t),
+                ("itemsize", ctypes.c_ssize_t),
+                ("readonly", ctypes.c_int),
+                ("ndim", ctypes.c_int),
+                ("format", ctypes.c_char_p),
+                ("shape", ctypes.c_void_p),
+                ("strides", ctypes.c_void_p),
+                ("suboffsets", ctypes.c_void_p),
+                ("internal", ctypes.c_void_p),
+            )
+
+        self.linear_memory = LinearMemory
+        self.byte = ctypes.c_ubyte
+        self.address_of = ctypes.addressof
+        self.pointer = ctypes.c_void_p
+        self.raw_values = ctypes.c_uint32 * (4 * max(1, *(len(p.split()) for p, _ in _abi.EXPORTS.values())))
+        self._ctypes = ctypes
+        self._buffer_info = BufferInfo
+        self.unchecked_call = self._find_unchecked_call()
+
+    def _find_unchecked_call(self) -> Callable[..., int | None] | None:
+        """The C entry without conversions: 1 µs a call instead of 40."""
+        if os.environ.get("QUERYMODE_CHECKED_CALLS") == "1":
+            return None
+        pointer, size = self._ctypes.c_void_p, self._ctypes.c_size_t
+        try:
+            # Indexing gives a function object of our own; the attribute is shared with wasmtime.
+            entry: Any = _ffi().dll["wasmtime_func_call_unchecked"]
+        except AttributeError:
+            return None
+        entry.argtypes = (pointer, pointer, pointer, size, pointer)
+        entry.restype = pointer
+        found: Callable[..., int | None] = entry
+        return found
+
+    def pointer_value(self, pointer: Any) -> int:
+        address = self._ctypes.cast(pointer, self._ctypes.c_void_p).value
+        assert address is not None
+        return address
+
+    def copy(self, target: int, source: Buffer, size: int) -> None:
+        """memmove from any contiguous buffer, read-only ones too, without holding the GIL."""
+        ctypes = self._ctypes
+        info = self._buffer_info()
+        ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(source), ctypes.byref(info), 0)
+        try:
+            assert info.len == size
+            ctypes.memmove(target, info.buf, size)
+        finally:
+            ctypes.pythonapi.PyBuffer_Release(ctypes.byref(info))
+
+    def take_trap(self, pointer: int) -> wasmtime.Trap:
+        import wasmtime
+
+        ctypes = self._ctypes
+        return wasmtime.Trap._from_ptr(ctypes.cast(pointer, ctypes.POINTER(_ffi().wasm_trap_t)))
+
+    def take_error(self, pointer: int) -> wasmtime.WasmtimeError:
+        import wasmtime
+
+        ctypes = self._ctypes
+        return wasmtime.WasmtimeError._from_ptr(ctypes.cast(pointer, ctypes.POINTER(_ffi().wasmtime_error_t)))
+
+
+_foreign_made: _Foreign | None = None
+
+
+def _foreign() -> _Foreign:
+    global _foreign_made
+    if _foreign_made is None:
+        with _native:
+            if _foreign_made is None:
+                _foreign_made = _Foreign()
+    return _foreign_made
+
+
+# --- The instance ---------------------------------------------------------------------------------
+
+
+class Output:
+    """What a call left in linear memory, to be read before the next call on the instance."""
+
+    __slots__ = ("address", "row_count", "size", "state")
+
+    def __init__(self, address: int, size: int, row_count: int, state: int) -> None:
+        self.address = address
+        self.size = size
+        self.row_count = row_count
+        self.state = state
+
+    def __repr__(self) -> str:
+        state = _abi.OutputState(self.state).name
+        return f"Output(address={self.address}, size={self.size}, row_count={self.row_count}, state={state})"
+
+
+def _door(index: int, name: str) -> Callable[..., int]:
+    """A method that calls one export with prepared arguments; generated for each of `_abi.EXPORTS`."""
+    parameters, results = _abi.EXPORTS[name]
+    count = len(parameters.split())
+    # A raw value is 16 bytes wide and an i32 lies in its first four.
+    assert set(parameters.split()) <= {"i32"} and results == "i32", name
+    pack_into = struct.Struct("<" + "I12x" * count).pack_into
+    value_count = max(1, count)
+
+    def door(self: Instance, *arguments: int) -> int:
+        if not self._gate.acquire(False):
+            raise errors.error("INTERNAL", f"{name}: another thread is inside this instance")
+        try:
+            # Held until the call is over: close() from another thread unmaps only after that.
+            linear = self._linear
+            if linear is None:
+                raise _closed_error()
+            self.crossings += 1
+            call = self._unchecked_call
+            if call is None:
+                return self._checked_call(index, arguments)
+            raw = self._raw
+            pack_into(raw, 0, *arguments)
+            error = call(
+                self._context,
+                self._function_addresses[index],
+                self._raw_address,
+                value_count,
+                self._trap_address,
+            )
+            if error or self._trap.value:
+                raise self._native_failure(error)
+            if self.movable:
+                self._rebase()
+            result: int = raw[0]
+            return result
+        finally:
+            self._gate.release()
+            linear = None  # an exception's traceback must not keep the memory mapped
+
+    door.__name__ = name
+    return door
+
+
+def _closed_error() -> errors.QueryModeError:
+    return errors.error("INTERNAL", "this engine instance is closed")
+
+
+class Instance:
+    """A Store with its linear memory. Made by the pool; tests make their own."""
+
+    if TYPE_CHECKING:
+        qm_abi_version: Callable[[], int]
+        qm_control: Callable[[], int]
+        qm_alloc: Callable[[int], int]
+        qm_free: Callable[[int, int], int]
+        qm_batch_open: Callable[[int, int, int], int]
+        qm_batch_close: Callable[[int], int]
+        qm_query_open: Callable[[int, int, int], int]
+        qm_query_push: Callable[[int, int, int], int]
+        qm_query_finish: Callable[[int, int], int]
+        qm_query_next: Callable[[int, int], int]
+        qm_query_close: Callable[[int], int]
+        qm_text_open: Callable[[int, int, int, int, int, int], int]
+
+    def __init__(
+        self, limit: int = MEMORY_MAX, *, hardened: bool = False, program: Program | None = None
+    ) -> None:
+        self.program = program if program is not None else default_program()
+        self.hardened = hardened or hardened_by_default()
+        # The caller's own notes about what this instance holds: batches, footers.
+        self.resident: dict[Any, Any] = {}
+        self.crossings = 0
+        self.closed = False
+        self.cancelled = False
+        # A call trapped: state may be half-written.
+        self.broken = False
+        # It met bytes that are not what they claim to be.
+        self.tainted = False
+        # A call did not see its cancel byte in time: a loop without a check. Tests assert it stays False.
+        self.epoch_trapped = False
+        # Column index of the last error, where the engine knew it.
+        self.error_column: int | None = None
+        self.idle_since = 0.0
+        self._pid = os.getpid()
+        self._gate = threading.Lock()
+        self._cancel_lock = threading.RLock()
+        self._linear: Any = None
+        self._control = 0
+        self._instantiate_somewhere(limit)
+        self._prepare_calls()
+        self._open_scratch()
+        self.crossings = 0
+        self.set_limit(limit)
+
+    def _instantiate_somewhere(self, limit: int) -> None:
+        import wasmtime
+
+        reason = ""
+        for reservation in _reservations(limit):
+            try:
+                self._instantiate(reservation)
+                return
+            except wasmtime.WasmtimeError as cause:
+                reason = str(cause).strip().splitlines()[-1]
+        raise errors.error(
+            "MEMORY_EXCEEDED",
+            f"there is no address space for the engine's memory ({reason}); "
+            "raise `ulimit -v`, or use fewer threads",
+        )
+
+    def _instantiate(self, reservation: int) -> None:
+        import wasmtime
+
+        foreign = _foreign()
+        self.reservation = reservation
+        self.movable = reservation == MOVABLE
+        # In memory that moves, nobody may write the cancel byte during a call.
+        self._epochs = self.hardened or self.movable
+        self._engine, module = self.program.compiled(reservation, self._epochs)
+        with _native:
+            store = wasmtime.Store(self._engine)
+            if self._epochs:
+                store.set_epoch_deadline(1)
+            exports = wasmtime.Instance(store, module, []).exports(store)
+            self._functions: list[Any] = [exports[name] for name in _abi.EXPORTS]
+            memory = exports["memory"]
+            assert isinstance(memory, wasmtime.Memory)
+            self._store, self._memory = store, memory
+            self._map(foreign.pointer_value(memory.data_ptr(store)))
+            _live.add(self)
+
+    def _map(self, base: int) -> None:
+        """Covers the memory at `base` with a view. The Store lives as long as the view or a slice of it."""
+        self.base = base
+        self._size = self._memory.data_len(self._store)
+        self._linear = _foreign().linear_memory.from_address(base)
+        self._view = memoryview(self._linear).cast("B")
+        self._finalizer = weakref.finalize(self._linear, _close_store, self._store, self._pid)
+        self._finalizer.atexit = False
+
+    def _rebase(self) -> None:
+        """After a call in memory that may move."""
+        with self._cancel_lock:
+            base = _foreign().pointer_value(self._memory.data_ptr(self._store))
+            if base != self.base and not self.closed:
+                self._finalizer.detach()
+                self._map(base)
+
+    def _prepare_calls(self) -> None:
+        foreign = _foreign()
+        self._unchecked_call = foreign.unchecked_call
+        self._context = foreign.pointer_value(self._store._context())
+        self._function_addresses = [foreign.address_of(function._func) for function in self._functions]
+        self._raw = foreign.raw_values()
+        self._raw_address = foreign.address_of(self._raw)
+        self._trap = foreign.pointer()
+        self._trap_address = foreign.address_of(self._trap)
+
+    def _open_scratch(self) -> None:
+        _check_version(self.qm_abi_version())
+        self._control = self.qm_control()
+        self.view(self._control, _abi.CONTROL_SIZE)  # the bounds check
+        cancel_address = self.base + self._control + _abi.CONTROL_OFFSETS["cancel"]
+        self._cancel_byte = None if self.movable else _foreign().byte.from_address(cancel_address)
+        self.limit = MEMORY_MAX
+        self._scratch_size = _SCRATCH_SIZE
+        self._scratch = self.alloc(_SCRATCH_SIZE)
+        self._output = self._scratch + _OUTPUT_OFFSET
+        self.view(self._scratch, _SCRATCH_SIZE)
+
+    # Calls
+
+    def _checked_call(self, index: int, arguments: tuple[int, ...]) -> int:
+        """The slow way, through wasmtime's own conversions."""
+        import wasmtime
+
+        function: Any = self._functions[index]
+        failure: Exception
+        try:
+            result: int = function(self._store, *arguments) & 0xFFFF_FFFF
+            if self.movable:
+                self._rebase()
+            return result
+        except wasmtime.Trap as trap:
+            failure = self._trap_failure(trap)
+        except wasmtime.WasmtimeError as error:
+            failure = self._error_failure(error)
+        raise failure
+
+    def _native_failure(self, error: int | None) -> Exception:
+        """Takes over, and so frees, what the C entry handed out."""
+        trap, self._trap.value = self._trap.value, None
+        if error:
+            return self._error_failure(_foreign().take_error(error))
+        assert trap is not None
+        return self._trap_failure(_foreign().take_trap(trap))
+
+    def _error_failure(self, error: wasmtime.WasmtimeError) -> Exception:
+        self.broken = True
+        return errors.error("INTERNAL", f"the engine could not be called: {str(error).splitlines()[0]}")
+
+    def _trap_failure(self, trap: wasmtime.Trap) -> Exception:
+        self.broken = True
+        code = trap.trap_code
+        name = code.name if code is not None else ""
+        if name == "INTERRUPT":
+            self.epoch_trapped = True
+            return Cancelled("stopped by its epoch")
+        if self.movable:
+            self._rebase()
+        words = self._panic_message() or _TRAP_WORDS.get(name, name.lower().replace("_", " "))
+        return errors.error(
+            "INTERNAL",
+            f"the engine stopped: {words}. This is a fault of ours; the next query is not affected",
+        )
+
+    def _panic_message(self) -> str:
+        offsets = _abi.CONTROL_OFFSETS
+        if not self._control or self.closed:
+            return ""  # it did not get as far as telling where, or we no longer look
+        (size,) = _HANDLE.unpack_from(self._view, self._control + offsets["panic_size"])
+        start = self._control + offsets["panic_message"]
+        size = min(size, offsets["detail"] - offsets["panic_message"])
+        return bytes(self._view[start : start + size]).decode("utf-8", "replace")
+
+    def _check(self, status: int) -> None:
+        if status or self.closed:
+            raise self._status_failure(status)
+
+    def _status_failure(self, status: int) -> Exception:
+        if status == Status.CANCELLED:
+            return Cancelled("stopped by its cancel byte")
+        if self.closed:
+            return _closed_error()  # by another thread, during the call
+        code = _CODE_BY_STATUS.get(status, "INTERNAL")
+        start = self._control + _abi.CONTROL_OFFSETS["detail"]
+        offset, column, size, text = _DETAIL.unpack_from(self._view, start)
+        self.error_column = None if column == _abi.COLUMN_UNKNOWN else column
+        self.tainted = self.tainted or code in ("INVALID_FORMAT", "INTERNAL")
+        if code == "MEMORY_EXCEEDED":
+            return self._memory_failure()
+        words = text[:size].decode("utf-8", "replace") or _status_words(status)
+        if status == Status.INVALID_PLAN:
+            words = f"the engine refused its plan: {words}. This is a fault of ours"
+        return errors.error(code, words, offset=None if offset == _abi.OFFSET_UNKNOWN else offset)
+
+    def _memory_failure(self) -> errors.QueryModeError:
+        narrow = f" (address space allows {self.reservation} bytes)" if self._is_narrow() else ""
+        return errors.error(
+            "MEMORY_EXCEEDED",
+            f"this needs more than the {self.limit / MIB:.0f} MiB that one engine instance may use{narrow}; "
+            "raise memory=, use fewer threads, or select less",
+        )
+
+    def _is_narrow(self) -> bool:
+        return self.reservation not in (FULL_RESERVATION, MOVABLE) and self.limit == self.reservation
+
+    # Memory
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes of linear memory now. It never shrinks."""
+        if not self.closed:
+            self._size = self._memory.data_len(self._store)
+        return self._size
+
+    def set_limit(self, limit: int) -> None:
+        """How far memory may grow from here on. Call it between calls."""
+        if self._linear is None:
+            raise _closed_error()
+        self.limit = min(limit, MEMORY_MAX, self.reservation or MEMORY_MAX)
+        self._store.set_limits(memory_size=self.limit)
+        if self.memory_size > limit:
+            raise errors.error(
+                "MEMORY_EXCEEDED",
+                f"an engine instance needs {self._size / MIB:.1f} MiB to begin with and may use "
+                f"{limit / MIB:.1f} MiB; raise memory=, or use fewer threads",
+            )
+
+    def _require(self, address: int, size: int) -> None:
+        """The range lies in mapped memory. An engine that points elsewhere is not to be trusted further."""
+        if self._linear is None:
+            raise _closed_error()
+        end = address + size
+        if address < 0 or size < 0 or (end > self._size and end > self.memory_size):
+            self.broken = True
+            raise errors.error("INTERNAL", f"{size} bytes at {address} lie outside the engine's memory")
+
+    def view(self, address: int, size: int) -> memoryview:
+        """Writable, no copy. The memory stays mapped as long as the view lives."""
+        self._require(address, size)
+        return self._view[address : address + size]
+
+    def address_of(self, address: int) -> int:
+        """The address in this process. Unlike a view it keeps nothing mapped."""
+        self._require(address, 0)
+        return self.base + address
+
+    def read(self, address: int, size: int) -> bytes:
+        return bytes(self.view(address, size))
+
+    def write(self, address: int, data: Buffer) -> None:
+        """Copies a contiguous buffer in. A large one is copied without the GIL."""
+        source = memoryview(data)
+        size = source.nbytes
+        target = self.view(address, size)
+        if size >= _MEMMOVE_SIZE_MIN and source.c_contiguous:
+            _foreign().copy(self.base + address, data, size)
+        else:
+            target[:] = source if source.format == "B" and source.ndim == 1 else source.cast("B")
+
+    def alloc(self, size: int) -> int:
+        address = self.qm_alloc(size)
+        if address == 0:
+            raise self._memory_failure()
+        return address
+
+    def free(self, address: int, size: int) -> None:
+        self._check(self.qm_free(address, size))
+
+    def stage(self, data: Buffer) -> int:
+        """Lays a small input into the scratch block, where it stays until the next one comes."""
+        size = memoryview(data).nbytes
+        if size > self._scratch_size - _INPUT_OFFSET:
+            self._grow_scratch(size)
+        address = self._scratch + _INPUT_OFFSET
+        self.write(address, data)
+        return address
+
+    def _grow_scratch(self, size: int) -> None:
+        wanted = max(2 * self._scratch_size, size + _INPUT_OFFSET)
+        scratch = self.alloc(wanted)
+        self.free(self._scratch, self._scratch_size)
+        self._scratch, self._scratch_size = scratch, wanted
+        self._output = scratch + _OUTPUT_OFFSET
+        self.view(scratch, wanted)
+
+    # The doors, typed
+
+    def batch_open(self, descriptor: Buffer) -> int:
+        """`descriptor`: a BatchHeader and its ColumnDescriptors. Gives a handle for many pushes."""
+        address, size = self.stage(descriptor), memoryview(descriptor).nbytes
+        self._check(self.qm_batch_open(address, size, self._scratch + _HANDLE_OFFSET))
+        return self._handle()
+
+    def batch_close(self, handle: int) -> None:
+        self._check(self.qm_batch_close(handle))
+
+    def query_open(self, plan: Buffer) -> int:
+        address, size = self.stage(plan), memoryview(plan).nbytes
+        self._check(self.qm_query_open(address, size, self._scratch + _HANDLE_OFFSET))
+        return self._handle()
+
+    def query_push(
+        self,
+        query: int,
+        kind: SourceKind,
+        handle: int = 0,
+        address: int = 0,
+        size: int = 0,
+        *,
+        data: Buffer | None = None,
+    ) -> Output:
+        """Pushes what lies at `address`, or a small `data` by way of the scratch block."""
+        if data is not None:
+            address, size = self.stage(data), memoryview(data).nbytes
+        if self.closed:
+            raise _closed_error()
+        source = self._scratch + _SOURCE_OFFSET
+        _SOURCE.pack_into(self._view, source, kind, handle, address, size)
+        self._check(self.qm_query_push(query, source, self._output))
+        return self._read_output()
+
+    def query_finish(self, query: int) -> Output:
+        self._check(self.qm_query_finish(query, self._output))
+        return self._read_output()
+
+    def query_next(self, query: int) -> Output:
+        self._check(self.qm_query_next(query, self._output))
+        return self._read_output()
+
+    def query_close(self, query: int) -> None:
+        self._check(self.qm_query_close(query))
+
+    def text_open(self, format: int, address: int, size: int, options: Buffer = b"") -> int:
+        options_address, options_size = self.stage(options), memoryview(options).nbytes
+        handle = self._scratch + _HANDLE_OFFSET
+        self._check(self.qm_text_open(format, address, size, options_address, options_size, handle))
+        return self._handle()
+
+    def _handle(self) -> int:
+        handle: int = _HANDLE.unpack_from(self._view, self._scratch + _HANDLE_OFFSET)[0]
+        return handle
+
+    def _read_output(self) -> Output:
+        return Output(*_OUTPUT.unpack_from(self._view, self._output))
+
+    # Cancellation
+
+    def cancel(self) -> None:
+        """Stops the running call, or the next one. From any thread, at any time, also after close."""
+        with self._cancel_lock:
+            if self.closed:
+                return
+            first, self.cancelled = not self.cancelled, True
+            if self._cancel_byte is None:
+                self._engine.increment_epoch()
+                return
+            self._cancel_byte.value = 1
+            if self._epochs and first:
+                threading.Thread(target=self._watch_cancel, name="querymode-epoch", daemon=True).start()
+
+    def _watch_cancel(self) -> None:
+        """Ends a call that does not look at its cancel byte."""
+        seen = -1
+        # Whoever cancelled closes soon; if not, the epoch stops the next call and we need not wait.
+        for _ in range(_WATCH_COUNT_MAX):
+            time.sleep(EPOCH_GRACE_SECONDS)
+            with self._cancel_lock:
+                if self.closed or not self.cancelled:
+                    return
+                if self._gate.locked() and self.crossings == seen:
+                    break
+                seen = self.crossings
+        with self._cancel_lock:
+            if self.cancelled and not self.closed:
+                self._engine.increment_epoch()
+
+    def clear_cancel(self) -> None:
+        """Makes the instance callable again. Between calls only."""
+        with self._cancel_lock:
+            if self.closed:
+                return
+            self.cancelled = False
+            if self._cancel_byte is not None:
+                self._cancel_byte.value = 0
+            if self._epochs:
+                self._store.set_epoch_deadline(1)
+
+    # The end
+
+    @property
+    def reusable(self) -> bool:
+        return not (self.broken or self.tainted or self.cancelled or self.epoch_trapped or self.closed)
+
+    def close(self) -> None:
+        """Gives the memory back, at once or when the last view of it and the running call are gone."""
+        with self._cancel_lock:
+            if self.closed:
+                return
+            self.closed = True
+            linear, self._linear = self._linear, None
+            view, self._view = self._view, memoryview(b"")
+        self.resident.clear()
+        view.release()
+        _live.discard(self)
+        del linear  # the last reference unmaps, see _map
+
+    def _disown(self) -> None:
+        """In a forked child: this Store is the parent's."""
+        self._finalizer.detach()
+        self._store._consume()
+        self._cancel_lock = threading.RLock()
+        self._gate = threading.Lock()
+        self.closed = True
+        self._linear = None
+        self._view = memoryview(b"")
+
+    def __enter__(self) -> Instance:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+for _index, _name in enumerate(_abi.EXPORTS):
+    setattr(Instance, _name, _door(_index, _name))
+
+
+def _status_words(status: int) -> str:
+    try:
+        return Status(status).name.lower().replace("_", " ")
+    except ValueError:
+        return f"the engine returned the unknown status {status}"
+
+
+def hardened_by_default() -> bool:
+    return os.environ.get("QUERYMODE_HARDENED") == "1"
+
+
+# --- The pool -------------------------------------------------------------------------------------
+
+
+class InstancePool:
+    """Warm instances. First touch of memory is ten times slower than the next: we keep what was touched."""
+
+    def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
+        self.idle_seconds = idle_seconds
+        self._lock = threading.Lock()
+        self._idle: list[Instance] = []  # the most recently used is last
+        self._closer: threading.Thread | None = None
+
+    def acquire(
+        self,
+        limit: int,
+        *,
+        hardened: bool = False,
+        prefer: Callable[[Instance], int] | None = None,
+        program: Program | None = None,
+    ) -> Instance:
+        """An instance that may grow to `limit` bytes, for one thread, until it is released or discarded.
+
+        Of the idle ones that fit, the one that `prefer` scores highest; then the most recently used.
+        `prefer` runs under the pool's lock: it may look at the instance, not at the pool.
+        """
+        program = program if program is not None else default_program()
+        instance = self._take_idle(limit, hardened or hardened_by_default(), prefer, program)
+        if instance is not None:
+            instance.set_limit(limit)
+            return instance
+        try:
+            return Instance(limit, hardened=hardened, program=program)
+        except errors.MemoryExceededError:
+            # Idle instances may hold the address space that was missing.
+            if not self.close_idle():
+                raise
+        return Instance(limit, hardened=hardened, program=program)
+
+    def _take_idle(
+        self, limit: int, hardened: bool, prefer: Callable[[Instance], int] | None, program: Program
+    ) -> Instance | None:
+        cramped: Instance | None = None
+        with self._lock:
+            fitting = [
+                (prefer(instance) if prefer is not None else 0, position)
+                for position, instance in enumerate(self._idle)
+                if instance.program is program
+                and instance.hardened == hardened
+                and instance.memory_size <= limit
+            ]
+            if not fitting:
+                return None
+            instance = self._idle.pop(max(fitting)[1])
+            if instance.reservation in (FULL_RESERVATION, MOVABLE) or instance.reservation >= limit:
+                return instance
+            cramped = instance
+        # Under a limit on address space it reserved for a smaller query: make room for a better one.
+        cramped.close()
+        return None
+
+    def release(self, instance: Instance) -> None:
+        """Keeps it warm for a while, unless something happened to it."""
+        if not instance.reusable:
+            instance.close()
+            return
+        instance.idle_since = time.monotonic()
+        with self._lock:
+            assert instance not in self._idle
+            self._idle.append(instance)
+            if self._closer is None:
+                self._closer = threading.Thread(target=self._close_old, name="querymode-idle", daemon=True)
+                self._closer.start()
+
+    def discard(self, instance: Instance) -> None:
+        instance.close()
+
+    def close_idle(self) -> int:
+        """Closes all idle instances; says how many there were."""
+        return self.trim(0)
+
+    def trim(self, size: int) -> int:
+        """Closes idle instances, the longest unused first, until the others hold at most `size` bytes."""
+        dropped = []
+        with self._lock:
+            while self._idle and self._idle_size() > size:
+                dropped.append(self._idle.pop(0))
+        for instance in dropped:
+            instance.close()
+        return len(dropped)
+
+    def idle_count(self) -> int:
+        with self._lock:
+            return len(self._idle)
+
+    def idle_size(self) -> int:
+        with self._lock:
+            return self._idle_size()
+
+    def _idle_size(self) -> int:
+        return sum(instance.memory_size for instance in self._idle)
+
+    def _close_old(self) -> None:
+        """Runs while there are idle instances, then ends; the next release starts it again."""
+        while True:
+            with self._lock:
+                oldest = time.monotonic() - self.idle_seconds
+                old = [instance for instance in self._idle if instance.idle_since <= oldest]
+                self._idle = [instance for instance in self._idle if instance.idle_since > oldest]
+                if not self._idle:
+                    self._closer = None
+                pause = min((instance.idle_since for instance in self._idle), default=0.0) - oldest
+            for instance in old:
+                instance.close()
+            if pause <= 0.0:
+                return
+            old = []
+            time.sleep(pause)
+
+
+def pool() -> InstancePool:
+    """The pool of this process."""
+    global _pool
+    _enter_process()
+    if _pool is None:
+        with _native:
+            if _pool is None:
+                _pool = InstancePool()
+    return _pool

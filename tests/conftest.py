@@ -1,0 +1,42 @@
+"""Shared by all tests: the engine is built before anything runs, soak tests wait for `--soak`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--soak", action="store_true", help="also run the long tests")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--soak"):
+        return
+    skip = pytest.mark.skip(reason="long: runs with `make soak`")
+    for item in items:
+        if "soak" in item.keywords:
+            item.add_marker(skip)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """An edited Zig source is never tested with yesterday's module: 0.1 s when nothing changed."""
+    zig = [sys.executable, "-m", "ziglang", "build", "wasm", "wasm-safe", "test-wasm"]
+    subprocess.run(zig, cwd=ROOT, check=True, env={"ZIG_DEBUG_CMD": "1", **os.environ}, capture_output=True)
+
+
+@pytest.fixture(scope="session")
+def soak(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--soak"))
+
+
+@pytest.fixture(scope="session")
+def safe_wasm() -> Path:
+    """The engine with every safety check on."""
+    return ROOT / "zig-out" / "bin" / "querymode_safe.wasm"
