@@ -1,0 +1,45 @@
+"""QueryMode: a query engine that a Python program carries with it.
+
+>>> from querymode import QueryMode, col
+>>> people = QueryMode.from_json([{"name": "Ada", "age": 36}, {"name": "Linus", "age": 21}])
+>>> people.filter(col("age") > 30).rows
+[{'name': 'Ada', 'age': 36}]
+"""
+
+from querymode._version import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from querymode.errors import QueryModeError
+    from querymode.expr import Expr, col, lit
+    from querymode.frame import DataFrame
+    from querymode.result import Result
+    from querymode.session import QueryMode
+
+__all__ = ["DataFrame", "Expr", "QueryMode", "QueryModeError", "Result", "__version__", "col", "lit"]
+
+#: Public name → its module. Loaded when first asked for: importing the package costs next to nothing.
+_HOMES = {
+    "DataFrame": "querymode.frame",
+    "Expr": "querymode.expr",
+    "QueryMode": "querymode.session",
+    "QueryModeError": "querymode.errors",
+    "Result": "querymode.result",
+    "col": "querymode.expr",
+    "lit": "querymode.expr",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'querymode' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

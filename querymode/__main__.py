@@ -1,0 +1,7 @@
+"""`python -m querymode`."""
+
+import sys
+
+from querymode.cli import main
+
+sys.exit(main())

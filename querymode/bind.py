@@ -1,0 +1,507 @@
+"""Expressions + a schema → typed wire bytes for the engine.
+
+Binding resolves names, gives constants the type of the column they stand beside, puts casts where two
+types meet (DuckDB's rules), and refuses what has no meaning, naming both sides. The engine only accepts
+operands of equal type, so the rules of this file are the only ones there are.
+"""
+
+from __future__ import annotations
+
+from querymode import literals
+from querymode._abi import EXPRESSION_DEPTH_MAX, AggregateOp, ArithmeticOp, CompareOp, ExpressionTag, TypeTag
+from querymode.errors import error
+from querymode.expr import (
+    AGGREGATE_NAMES,
+    ARITHMETIC_SIGNS,
+    Aggregate,
+    Alias,
+    And,
+    Arithmetic,
+    Between,
+    Cast,
+    Column,
+    Compare,
+    Expr,
+    InList,
+    IsNull,
+    Like,
+    Literal,
+    Negate,
+    Not,
+    Or,
+)
+from querymode.types import (
+    BOOL,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    INT128,
+    NULL,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    decimal,
+    encode_type,
+    is_decimal,
+    is_float,
+    is_integer,
+    is_nested,
+    is_numeric,
+    is_unsigned,
+    is_vector,
+    timestamp,
+    value_size,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from querymode.errors import QueryModeError
+    from querymode.schema import Schema
+    from querymode.types import DataType
+
+_SIGNED = {1: INT8, 2: INT16, 4: INT32, 8: INT64, 16: INT128}
+_UNSIGNED = {1: UINT8, 2: UINT16, 4: UINT32, 8: UINT64}
+#: Digits that every value of an integer type fits in: what it is beside a decimal.
+_INTEGER_DIGITS = {1: 3, 2: 5, 4: 10, 8: 19, 16: 38}
+
+
+class Bound:
+    """A typed expression: its wire bytes, and its value when it is a constant."""
+
+    __slots__ = ("is_literal", "text", "type", "value", "wire")
+
+    def __init__(
+        self, data_type: DataType, wire: bytes, text: str, value: object = None, is_literal: bool = False
+    ) -> None:
+        self.type = data_type
+        self.wire = wire
+        self.text = text
+        self.value = value
+        self.is_literal = is_literal
+
+
+def bind(expression: Expr, schema: Schema) -> Bound:
+    """The expression over columns of this schema."""
+    return _Binder(schema).bind(expression, 0)
+
+
+def bind_predicate(expression: Expr, schema: Schema) -> Bound:
+    bound = bind(expression, schema)
+    if bound.type == NULL:
+        return _null_of(BOOL, bound.text)
+    if bound.type != BOOL:
+        raise error("INVALID_FILTER", f"a filter is true or false, but {bound.text} is {bound.type}")
+    return bound
+
+
+def columns_of(expression: Expr, into: set[str]) -> None:
+    """Adds the names of all columns that the expression reads."""
+    if isinstance(expression, Column):
+        into.add(expression.name)
+        return
+    for kind in type(expression).__mro__:
+        for slot in getattr(kind, "__slots__", ()):
+            part = getattr(expression, slot)
+            if isinstance(part, Expr):
+                columns_of(part, into)
+            elif isinstance(part, tuple):
+                for item in part:
+                    if isinstance(item, Expr):
+                        columns_of(item, into)
+
+
+def output_name(expression: Expr) -> str:
+    """What a computed column is called when nobody gave it a name."""
+    if isinstance(expression, (Alias, Column)):
+        return expression.name
+    if isinstance(expression, Aggregate) and expression.value is not None:
+        return f"{AGGREGATE_NAMES[expression.op]}_{output_name(expression.value)}"
+    if isinstance(expression, Aggregate):
+        return "count"
+    return str(expression)
+
+
+class _Binder:
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def bind(self, expression: Expr, depth: int) -> Bound:
+        if depth > EXPRESSION_DEPTH_MAX // 2:
+            raise error(
+                "NOT_SUPPORTED",
+                f"an expression is nested deeper than {EXPRESSION_DEPTH_MAX // 2}; split it",
+            )
+        rule = _RULES.get(type(expression))
+        if rule is None:
+            raise error("INVALID_FILTER", f"{expression} does not stand here")
+        return rule(self, expression, depth + 1)
+
+    def column(self, node: Column, depth: int) -> Bound:
+        index = self.schema.index(node.name)
+        wire = bytes((ExpressionTag.COLUMN,)) + index.to_bytes(2, "little")
+        return Bound(self.schema.types[index], wire, node.name)
+
+    def literal(self, node: Literal, depth: int) -> Bound:
+        value = literals.plain(node.value)
+        data_type = literals.natural_type(value)
+        return _constant(value, literals.fit(value, data_type), data_type, repr(value))
+
+    def alias(self, node: Alias, depth: int) -> Bound:
+        return self.bind(node.value, depth)
+
+    def compare(self, node: Compare, depth: int) -> Bound:
+        left, right = self.pair(node.left, node.right, depth)
+        wire = bytes((ExpressionTag.COMPARE, node.op)) + left.wire + right.wire
+        return Bound(BOOL, wire, str(node))
+
+    def pair(self, first: Expr, second: Expr, depth: int) -> tuple[Bound, Bound]:
+        left, right = self.bind(first, depth), self.bind(second, depth)
+        return _unify(left, right, f"cannot compare {_said(left)} with {_said(right)}")
+
+    def between(self, node: Between, depth: int) -> Bound:
+        value = self.bind(node.value, depth)
+        low, high = self.bind(node.low, depth), self.bind(node.high, depth)
+        fast = _between_wire(value, low, high)
+        if fast is not None:
+            return Bound(BOOL, fast, str(node))
+        terms = (Compare(CompareOp.GTE, node.value, node.low), Compare(CompareOp.LTE, node.value, node.high))
+        return self.bind(And(terms), depth)
+
+    def in_list(self, node: InList, depth: int) -> Bound:
+        values = [literals.plain(value) for value in node.values]
+        present = [value for value in values if value is not None]
+        column = self.bind(node.value, depth)
+        target = _list_type(column, present)
+        if target.tag in (TypeTag.BOOL, TypeTag.FIXED_BINARY, TypeTag.INTERVAL, TypeTag.NULL):
+            return self.in_terms(node, values, depth)
+        column = _cast(column, target)
+        encoded = [_member(value, target, column) for value in present]
+        has_null = len(present) != len(values)
+        wire = bytes((ExpressionTag.IN_LIST, has_null)) + column.wire + len(encoded).to_bytes(4, "little")
+        return Bound(BOOL, wire + b"".join(encoded), str(node))
+
+    def in_terms(self, node: InList, values: list[object], depth: int) -> Bound:
+        """Types without a set in the engine: one comparison a value."""
+        if not values:
+            return _constant(False, False, BOOL, str(node))
+        terms = tuple(Compare(CompareOp.EQ, node.value, Literal(value)) for value in values)
+        return self.bind(Or(terms), depth)
+
+    def like(self, node: Like, depth: int) -> Bound:
+        value = self.bind(node.value, depth)
+        if value.type == NULL:
+            return _null_of(BOOL, str(node))
+        if value.type.tag != TypeTag.UTF8:
+            raise error("INVALID_FILTER", f"like compares text, but {value.text} is {value.type}")
+        escape = ord(node.escape) if node.escape else 0
+        pattern = node.pattern.encode("utf-8", "surrogatepass")
+        wire = bytes((ExpressionTag.LIKE, node.ignore_case, escape)) + value.wire
+        return Bound(BOOL, wire + len(pattern).to_bytes(4, "little") + pattern, str(node))
+
+    def is_null(self, node: IsNull, depth: int) -> Bound:
+        value = self.bind(node.value, depth)
+        return Bound(BOOL, bytes((ExpressionTag.IS_NULL, node.negated)) + value.wire, str(node))
+
+    def logical(self, node: And | Or, depth: int) -> Bound:
+        if not node.terms:
+            raise error("INVALID_FILTER", "and, or of no conditions")
+        if len(node.terms) > 0xFFFF:
+            raise error("NOT_SUPPORTED", f"{len(node.terms)} conditions in one filter; 65,535 is the most")
+        tag = ExpressionTag.LOGICAL_AND if isinstance(node, And) else ExpressionTag.LOGICAL_OR
+        wire = bytes((tag,)) + len(node.terms).to_bytes(2, "little")
+        return Bound(BOOL, wire + b"".join(self.term(term, depth).wire for term in node.terms), str(node))
+
+    def term(self, node: Expr, depth: int) -> Bound:
+        bound = self.bind(node, depth)
+        if bound.type == NULL:
+            return _null_of(BOOL, bound.text)
+        if bound.type != BOOL:
+            raise error(
+                "INVALID_FILTER", f"& | ~ combine conditions, but {bound.text} is {bound.type}, not bool"
+            )
+        return bound
+
+    def negation(self, node: Not, depth: int) -> Bound:
+        return Bound(BOOL, bytes((ExpressionTag.LOGICAL_NOT,)) + self.term(node.value, depth).wire, str(node))
+
+    def arithmetic(self, node: Arithmetic, depth: int) -> Bound:
+        left, right = self.bind(node.left, depth), self.bind(node.right, depth)
+        for side in (left, right):
+            if not (is_numeric(side.type) or side.type == NULL):
+                raise error(
+                    "INVALID_FILTER",
+                    f"{ARITHMETIC_SIGNS[node.op]} takes numbers, but {_said(side)} is not one",
+                )
+        if left.type == NULL and right.type == NULL:
+            return _null_of(INT32, str(node))
+        left, right = _narrow_literals(left, right)
+        first, second, result = _arithmetic_types(node.op, left.type, right.type)
+        wire = bytes((ExpressionTag.ARITHMETIC, node.op)) + encode_type(result)
+        return Bound(result, wire + _cast(left, first).wire + _cast(right, second).wire, str(node))
+
+    def negate(self, node: Negate, depth: int) -> Bound:
+        value = self.bind(node.value, depth)
+        if value.type == NULL:
+            return value
+        if not is_numeric(value.type):
+            raise error("INVALID_FILTER", f"minus takes a number, but {_said(value)} is not one")
+        if is_unsigned(value.type):  # has no negative of its own: the next larger type has
+            value = _cast(value, _SIGNED[value_size(value.type) * 2])
+        if value.type.tag == TypeTag.F16:
+            value = _cast(value, FLOAT32)
+        return Bound(value.type, bytes((ExpressionTag.NEGATE,)) + value.wire, str(node))
+
+    def cast(self, node: Cast, depth: int) -> Bound:
+        value = self.bind(node.value, depth)
+        return _cast(value, node.target, node.attempt)
+
+
+_RULES: dict[type[Expr], Callable[[_Binder, Any, int], Bound]] = {
+    Column: _Binder.column,
+    Literal: _Binder.literal,
+    Alias: _Binder.alias,
+    Compare: _Binder.compare,
+    Between: _Binder.between,
+    InList: _Binder.in_list,
+    Like: _Binder.like,
+    IsNull: _Binder.is_null,
+    And: _Binder.logical,
+    Or: _Binder.logical,
+    Not: _Binder.negation,
+    Arithmetic: _Binder.arithmetic,
+    Negate: _Binder.negate,
+    Cast: _Binder.cast,
+}
+
+
+def _constant(value: object, stored: object, data_type: DataType, text: str) -> Bound:
+    wire = bytes((ExpressionTag.LITERAL,)) + literals.encode_value(stored, data_type)
+    return Bound(data_type, wire, text, value, True)
+
+
+def _null_of(data_type: DataType, text: str) -> Bound:
+    return _constant(None, None, data_type, text)
+
+
+def _said(bound: Bound) -> str:
+    """A side of a comparison in a message: constants with their value, columns with their name."""
+    return f"{bound.text} ({bound.type})"
+
+
+def _cast(bound: Bound, target: DataType, attempt: bool = False) -> Bound:
+    if bound.type == target:
+        return bound
+    if bound.type == NULL and not is_nested(target) and not is_vector(target):
+        return _null_of(target, bound.text)
+    if bound.is_literal:
+        stored = literals.fit(bound.value, target)
+        if stored is not None:
+            return _constant(bound.value, stored, target, bound.text)
+    wire = bytes((ExpressionTag.CAST, attempt)) + encode_type(target) + bound.wire
+    return Bound(target, wire, bound.text)
+
+
+def _unify(left: Bound, right: Bound, otherwise: str) -> tuple[Bound, Bound]:
+    """Both sides in one type that can be compared."""
+    for side, other in ((left, right), (right, left)):
+        if other.is_literal and not side.is_literal and other.type != NULL:
+            stored = literals.fit(other.value, side.type)
+            if stored is not None:
+                adapted = _constant(other.value, stored, side.type, other.text)
+                return (left, adapted) if side is left else (adapted, right)
+    common = _comparable(common_type(left.type, right.type), otherwise)
+    return _cast(left, common), _cast(right, common)
+
+
+def _comparable(data_type: DataType | None, otherwise: str) -> DataType:
+    if data_type == NULL:
+        return INT32  # NULL against NULL: any type will do
+    if data_type is None or is_nested(data_type) or is_vector(data_type):
+        raise error("INVALID_FILTER", otherwise)
+    return data_type
+
+
+def _between_wire(value: Bound, low: Bound, high: Bound) -> bytes | None:
+    """One pass over the values where both ends are constants that fit the column's type."""
+    if value.is_literal or not (low.is_literal and high.is_literal):
+        return None
+    tag = value.type.tag
+    if is_nested(value.type) or is_vector(value.type):
+        return None
+    if tag in (TypeTag.BOOL, TypeTag.FIXED_BINARY, TypeTag.INTERVAL, TypeTag.NULL):
+        return None
+    ends = [literals.fit(end.value, value.type) for end in (low, high)]
+    if ends[0] is None or ends[1] is None:
+        return None
+    encoded = b"".join(literals.encode_value(end, value.type) for end in ends)
+    return bytes((ExpressionTag.BETWEEN,)) + value.wire + encoded
+
+
+def _list_type(column: Bound, values: list[object]) -> DataType:
+    """The column's own type when every value fits it, else one that all share."""
+    target = column.type
+    for value in values:
+        if literals.fit(value, column.type) is None:
+            wider = common_type(target, literals.natural_type(value))
+            otherwise = f"cannot look for {value!r} in {_said(column)}"
+            target = _comparable(wider, otherwise)
+    if is_nested(target) or is_vector(target):
+        raise error("INVALID_FILTER", f"in is not defined for {_said(column)}")
+    return target
+
+
+def _member(value: object, target: DataType, column: Bound) -> bytes:
+    stored = literals.fit(value, target)
+    if stored is None:
+        raise error("INVALID_FILTER", f"cannot look for {value!r} in {_said(column)}")
+    return literals.encode_value(stored, target)
+
+
+# ---- types ----
+
+
+def common_type(a: DataType, b: DataType) -> DataType | None:
+    """The type two values are compared in, as in DuckDB; None where they cannot be."""
+    if a == b:
+        return a
+    if a == NULL or b == NULL:
+        return b if a == NULL else a
+    if is_numeric(a) and is_numeric(b):
+        return _common_number(a, b)
+    if {a.tag, b.tag} == {TypeTag.UTF8, TypeTag.UTF8}:
+        return a
+    tags = {a.tag, b.tag}
+    if tags == {TypeTag.DATE, TypeTag.TIMESTAMP}:
+        moment = a if a.tag == TypeTag.TIMESTAMP else b
+        return None if moment.zone else moment
+    if tags == {TypeTag.TIMESTAMP} and bool(a.zone) == bool(b.zone):
+        return timestamp(max(a.unit, b.unit), a.zone)
+    if tags == {TypeTag.TIME}:
+        return a if a.unit > b.unit else b
+    return None
+
+
+def _common_number(a: DataType, b: DataType) -> DataType:
+    if is_float(a) or is_float(b):
+        if FLOAT64 in (a, b):
+            return FLOAT64
+        return FLOAT32
+    if is_decimal(a) or is_decimal(b):
+        x, y = _as_decimal_type(a), _as_decimal_type(b)
+        scale = max(x.scale, y.scale)
+        return _capped(max(x.precision - x.scale, y.precision - y.scale) + scale, scale)
+    return _common_integer(a, b)
+
+
+def _common_integer(a: DataType, b: DataType) -> DataType:
+    size = max(value_size(a), value_size(b))
+    if is_unsigned(a) and is_unsigned(b):
+        return _UNSIGNED[size]
+    if not is_unsigned(a) and not is_unsigned(b):
+        return _SIGNED[size]
+    unsigned, signed = (a, b) if is_unsigned(a) else (b, a)
+    return _SIGNED[max(value_size(unsigned) * 2, value_size(signed))]
+
+
+def _as_decimal_type(data_type: DataType) -> DataType:
+    return data_type if is_decimal(data_type) else decimal(_INTEGER_DIGITS[value_size(data_type)], 0)
+
+
+def _capped(precision: int, scale: int) -> DataType:
+    return decimal(min(precision, 38), min(scale, 38))
+
+
+def _narrow_literals(left: Bound, right: Bound) -> tuple[Bound, Bound]:
+    """`col + 1` stays in the column's type where 1 fits it."""
+    if right.is_literal and not left.is_literal:
+        return left, _narrow(right, left.type)
+    if left.is_literal and not right.is_literal:
+        return _narrow(left, right.type), right
+    return left, right
+
+
+def _narrow(literal: Bound, target: DataType) -> Bound:
+    if literal.type == NULL:
+        return _null_of(target, literal.text)
+    if is_decimal(target):
+        if isinstance(literal.value, int):
+            exact = decimal(max(len(str(abs(literal.value))), 1), 0)
+            return _constant(literal.value, literal.value, exact, literal.text)
+        return literal
+    if is_integer(target) and not is_integer(literal.type):
+        return literal
+    stored = literals.fit(literal.value, target)
+    return literal if stored is None else _constant(literal.value, stored, target, literal.text)
+
+
+def _arithmetic_types(op: ArithmeticOp, a: DataType, b: DataType) -> tuple[DataType, DataType, DataType]:
+    """What both sides are cast to, and the result."""
+    if is_float(a) or is_float(b):
+        common = _common_number(a, b)
+        return common, common, common
+    if op == ArithmeticOp.DIVIDE:
+        return FLOAT64, FLOAT64, FLOAT64
+    if is_decimal(a) or is_decimal(b):
+        return _decimal_types(op, _as_decimal_type(a), _as_decimal_type(b))
+    common = a if a == b else _common_integer(a, b)
+    if is_unsigned(a) != is_unsigned(b) and value_size(common) < 8:
+        common = INT64
+    return common, common, common
+
+
+def _decimal_types(op: ArithmeticOp, a: DataType, b: DataType) -> tuple[DataType, DataType, DataType]:
+    if op == ArithmeticOp.DIVIDE_INTEGER:
+        return FLOAT64, FLOAT64, FLOAT64
+    if op == ArithmeticOp.MULTIPLY:
+        scale = a.scale + b.scale
+        if scale > 38:
+            raise error("NOT_SUPPORTED", f"{a} × {b} needs more than 38 digits behind the point; cast one")
+        precision = a.precision + b.precision
+        # Two values that fit 18 digits stay in 64 bits; a product beyond them is an error, as in DuckDB.
+        if precision > 18 and a.precision <= 18 and b.precision <= 18 and scale <= 18:
+            precision = 18
+        result = _capped(precision, scale)
+        width = 18 if result.precision <= 18 else 38
+        return decimal(width, a.scale), decimal(width, b.scale), result
+    scale = max(a.scale, b.scale)
+    whole = max(a.precision - a.scale, b.precision - b.scale)
+    result = _capped(whole + scale + (op != ArithmeticOp.MODULO), scale)
+    return result, result, result
+
+
+def aggregate_types(node: Aggregate, argument: DataType) -> tuple[DataType, DataType]:
+    """The running total's type and the result's: engine's rule, said before the query runs."""
+    if node.op in (AggregateOp.COUNT, AggregateOp.COUNT_ROWS):
+        return INT64, INT64
+    if node.op in (AggregateOp.MIN, AggregateOp.MAX):
+        if is_nested(argument) or is_vector(argument) or argument.tag in (TypeTag.NULL, TypeTag.INTERVAL):
+            raise _no_aggregate(node, argument)
+        return argument, argument
+    state = _sum_type(argument)
+    if state is None or (argument == BOOL and node.op == AggregateOp.AVG):
+        raise _no_aggregate(node, argument)
+    return state, FLOAT64 if node.op == AggregateOp.AVG else state
+
+
+def _sum_type(argument: DataType) -> DataType | None:
+    if is_integer(argument) or argument == BOOL:
+        return INT128
+    if is_float(argument):
+        return FLOAT64
+    if is_decimal(argument):
+        return decimal(38, argument.scale)
+    return None
+
+
+def _no_aggregate(node: Aggregate, argument: DataType) -> QueryModeError:
+    return error(
+        "INVALID_AGGREGATE",
+        f"{AGGREGATE_NAMES[node.op]} is not defined for {argument}, the type of {node.value}",
+    )

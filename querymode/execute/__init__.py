@@ -1,0 +1,1 @@
+"""Runs plans: lanes over worker threads, one engine instance each, within a memory budget."""

@@ -1,0 +1,429 @@
+"""Runs one query in this process: lanes on worker threads, then the final plan over their answers.
+
+    lanes → workers (an engine instance each) → partial QMCB, in lane order → final plan → QMCB
+
+Memory: what the engine instances of the query hold and what it has handed out stay within its
+reservation at every moment; each instance may grow by its share of what is still free. Columns of tables
+in memory stay in an instance after the query, where the budget allows it, and the next query over the same
+lane prefers that instance: memory is copied in once, not once per query.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+
+from querymode import _wasm
+from querymode._abi import OutputState, SourceKind
+from querymode.errors import MemoryExceededError, QueryModeError, error
+from querymode.execute import threads
+from querymode.execute.budget import Budget
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from querymode._wasm import Instance, Output
+    from querymode.memory_table import MemoryTable
+    from querymode.plan import Work
+
+MIB = 1 << 20
+#: What an instance needs to pass a morsel of 16 MiB through: the morsel, its answer, some room.
+WORKER_SIZE_MIN = 48 * MIB
+#: Tables larger than this part of the budget are streamed through, not kept.
+RESIDENT_PART = 4
+#: How long a cancelled call may take to notice before we stop waiting for it and abandon its instance.
+CANCEL_SECONDS = 2.0
+
+_table_ids: weakref.WeakKeyDictionary[MemoryTable, int] = weakref.WeakKeyDictionary()
+_next_table_id = 0
+_table_lock = threading.Lock()
+
+
+def table_id(table: MemoryTable) -> int:
+    """A number for a table, never used again: what instances remember it by."""
+    global _next_table_id
+    with _table_lock:
+        found = _table_ids.get(table)
+        if found is None:
+            _next_table_id += 1
+            found = _table_ids[table] = _next_table_id
+        return found
+
+
+class Answer:
+    """The batches of a query, in order, and what they cost."""
+
+    __slots__ = ("batches", "crossings", "lane_count", "row_count", "seconds", "thread_count")
+
+    def __init__(self) -> None:
+        self.batches: list[bytes] = []
+        self.row_count = 0
+        self.lane_count = 0
+        self.thread_count = 0
+        self.crossings = 0
+        self.seconds = 0.0
+
+
+def run(
+    work: Work,
+    budget: Budget,
+    *,
+    thread_count: int,
+    memory: int | None = None,
+    timeout: float | None = None,
+    hardened: bool = False,
+) -> Answer:
+    """The answer to a lowered plan."""
+    started = time.monotonic()
+    deadline = None if timeout is None else started + timeout
+    limit = budget.total if memory is None else min(memory, budget.total)
+    expected = _expected_size(work, limit, thread_count)
+    workers = max(1, min(thread_count, work.source.lane_count, expected // WORKER_SIZE_MIN))
+    attempt: _Run | None = None
+    try:
+        with budget.reserve(expected, deadline) as reservation:
+            attempt = _Run(work, reservation.size, workers, deadline, hardened)
+            answer = attempt.answer()
+    except MemoryExceededError:
+        if attempt is None or (expected >= limit and workers == 1 and not attempt.kept_columns):
+            raise
+        # Once more with everything there is, alone and without anything kept from before.
+        with budget.reserve(limit, deadline) as reservation:
+            _wasm.pool().trim(0)
+            answer = _Run(work, reservation.size, 1, deadline, hardened, keep=False).answer()
+    answer.seconds = time.monotonic() - started
+    return answer
+
+
+def _expected_size(work: Work, limit: int, thread_count: int) -> int:
+    """A guess of what a query holds at once. Small tables need little, so that many run side by side."""
+    table = work.source
+    size = table.memory_size(table.column_indices(work.columns))
+    # The columns, their copies in an answer or a sort, and the instance itself.
+    wanted = 8 * MIB + 4 * size
+    if size > MIB:
+        wanted = max(wanted, min(thread_count, table.lane_count) * WORKER_SIZE_MIN)
+    return min(limit, wanted)
+
+
+class _Run:
+    """One attempt."""
+
+    def __init__(
+        self,
+        work: Work,
+        size: int,
+        worker_count: int,
+        deadline: float | None,
+        hardened: bool,
+        *,
+        keep: bool = True,
+    ) -> None:
+        self.work = work
+        self.size = size
+        self.worker_count = worker_count
+        self.deadline = deadline
+        self.hardened = hardened
+        self.table = work.source
+        self.indices = self.table.column_indices(work.columns)
+        self.table_id = table_id(self.table)
+        self.keep = keep and self._fits_resident()
+        self.kept_columns = False
+        self.lock = threading.Lock()
+        self.done = threading.Event()
+        self.running = 0
+        self.failure: BaseException | None = None
+        self.stopped = False
+        self.instances: list[Instance] = []
+        self.held = 0  # bytes of answers in this process
+        self.lane_answers: list[list[bytes]] = [[] for _ in self.table.lanes]
+        self.lane_rows = [0] * len(self.table.lanes)
+        self.finished_lanes = [False] * len(self.table.lanes)
+        self.todo = list(range(len(self.table.lanes)))
+        self.crossings = 0
+
+    def _fits_resident(self) -> bool:
+        return self.table.memory_size(self.indices) * RESIDENT_PART <= self.size
+
+    # ---- the asking thread ----
+
+    def answer(self) -> Answer:
+        answer = Answer()
+        answer.lane_count = len(self.table.lanes)
+        answer.thread_count = self.worker_count
+        self._on_workers([self._lanes] * self.worker_count if self.todo else [])
+        if self.work.final is not None or not self.table.lanes:
+            self._on_workers([self._final])
+        batches = [batch for lane in self.lane_answers for batch in lane]
+        answer.batches = batches
+        answer.row_count = sum(int.from_bytes(batch[4:8], "little") for batch in batches)
+        answer.crossings = self.crossings
+        return answer
+
+    def _on_workers(self, tasks: Sequence[Callable[[Instance], None]]) -> None:
+        if not tasks:
+            return
+        self.done.clear()
+        self.running = len(tasks)
+        try:
+            for task in tasks:
+                threads.start(lambda task=task: self._work_on(task))  # type: ignore[misc]
+            self._wait()
+        except BaseException:
+            self._stop()
+            raise
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            raise failure.with_traceback(None) if isinstance(failure, QueryModeError) else failure
+
+    def _wait(self) -> None:
+        remaining = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+        if self.done.wait(remaining):
+            return
+        raise error("QUERY_TIMEOUT", "the query ran longer than its timeout; raise timeout=, or ask for less")
+
+    def _stop(self) -> None:
+        """Cancels what runs and waits until it has noticed."""
+        with self.lock:
+            self.stopped = True
+            running = list(self.instances)
+        for instance in running:
+            instance.cancel()
+        self.done.wait(CANCEL_SECONDS)
+
+    # ---- worker threads ----
+
+    def _work_on(self, task: Callable[[Instance], None]) -> None:
+        instance: Instance | None = None
+        try:
+            instance = self._take_instance()
+            if instance is not None:
+                task(instance)
+        except _wasm.Cancelled:
+            pass
+        except BaseException as failure:  # handed to the asking thread, whatever it is
+            self._fail(failure)
+        finally:
+            if instance is not None:
+                self._leave(instance)
+            with self.lock:
+                self.running -= 1
+                last = self.running == 0
+            if last:
+                self.done.set()
+
+    def _take_instance(self) -> Instance | None:
+        share = self.size // self.worker_count
+        instance = _wasm.pool().acquire(share, hardened=self.hardened, prefer=self._resident_count)
+        with self.lock:
+            if not self.stopped:
+                self.instances.append(instance)
+                return instance
+        _wasm.pool().release(instance)
+        return None
+
+    def _leave(self, instance: Instance) -> None:
+        with self.lock:
+            if instance in self.instances:
+                self.instances.remove(instance)
+            self.crossings += instance.crossings
+            instance.crossings = 0
+            clean = self.failure is None and not self.stopped
+        if clean:
+            _wasm.pool().release(instance)
+        else:
+            _wasm.pool().discard(instance)
+
+    def _fail(self, failure: BaseException) -> None:
+        with self.lock:
+            if self.failure is None:
+                self.failure = failure
+            self.stopped = True
+            running = list(self.instances)
+        for instance in running:
+            instance.cancel()
+
+    def _allow(self, instance: Instance) -> None:
+        """Lets the instance grow by its share of what nobody uses now."""
+        with self.lock:
+            if self.stopped:
+                raise _wasm.Cancelled("stopped")
+            used = self.held + sum(other.memory_size for other in self.instances)
+            free = max(0, self.size - used)
+            instance.set_limit(instance.memory_size + free // max(1, len(self.instances)))
+
+    # ---- lanes ----
+
+    def _resident_count(self, instance: Instance) -> int:
+        return sum(1 for key in instance.resident if key[0] == self.table_id)
+
+    def _lanes(self, instance: Instance) -> None:
+        _forget_dead_tables(instance)
+        while True:
+            lane = self._next_lane(instance)
+            if lane is None:
+                return
+            self._run_lane(instance, lane)
+
+    def _next_lane(self, instance: Instance) -> int | None:
+        """A lane whose columns this instance keeps, else the first that is left."""
+        with self.lock:
+            if self.stopped or not self.todo or self._has_enough():
+                return None
+            for position, lane in enumerate(self.todo):
+                if (self.table_id, self.table.lanes[lane].start) in instance.resident:
+                    return self.todo.pop(position)
+            for position, lane in enumerate(self.todo):
+                if not self._kept_elsewhere(instance, lane):
+                    return self.todo.pop(position)
+            # All that is left is kept by others: help only one that has plenty.
+            return self.todo.pop() if len(self.todo) > len(self.instances) else None
+
+    def _kept_elsewhere(self, instance: Instance, lane: int) -> bool:
+        key = (self.table_id, self.table.lanes[lane].start)
+        return any(key in other.resident for other in self.instances if other is not instance)
+
+    def _has_enough(self) -> bool:
+        """LIMIT: the finished lanes at the front give all the rows that are wanted."""
+        if self.work.rows_needed is None:
+            return False
+        rows = 0
+        for lane, finished in enumerate(self.finished_lanes):
+            rows += self.lane_rows[lane]
+            if rows >= self.work.rows_needed:
+                return True
+            if not finished:
+                return False
+        return False
+
+    def _run_lane(self, instance: Instance, lane: int) -> None:
+        self._allow(instance)
+        query = instance.query_open(self.work.lane)
+        for index in self.table.lanes[lane]:
+            self._allow(instance)
+            output = self._push_morsel(instance, query, index)
+            self._take_output(instance, query, output, lane)
+            if output.state == OutputState.DONE:
+                break
+        self._take_output(instance, query, instance.query_finish(query), lane)
+        instance.query_close(query)
+        with self.lock:
+            self.finished_lanes[lane] = True
+
+    def _push_morsel(self, instance: Instance, query: int, index: int) -> Output:
+        morsel = self.table.morsels[index]
+        if not self.indices:
+            header = morsel.layout(()).descriptors(0)
+            return instance.query_push(query, SourceKind.DESCRIPTOR, data=header)
+        if self.keep:
+            references = _kept_columns(instance, self.table_id, self.table, index, self.indices)
+            self.kept_columns = True
+            return instance.query_push(query, SourceKind.COLUMNS, data=references)
+        layout = morsel.layout(self.indices)
+        address = instance.alloc(layout.size)
+        for place, buffer in layout.buffers:
+            instance.write(address + place, buffer)
+        output = instance.query_push(query, SourceKind.DESCRIPTOR, data=layout.descriptors(address))
+        # What came out is the engine's own copy, so the block can go at once.
+        instance.free(address, layout.size)
+        return output
+
+    def _take_output(self, instance: Instance, query: int, output: Output, lane: int) -> None:
+        """Copies out what a call left, and what waits behind it."""
+        while True:
+            if output.address:
+                self._count(instance, output.size)
+                batch = instance.read(output.address, output.size)
+                with self.lock:
+                    self.lane_answers[lane].append(batch)
+                    self.lane_rows[lane] += output.row_count
+            if output.state != OutputState.MORE_OUTPUT:
+                return
+            output = instance.query_next(query)
+
+    def _count(self, instance: Instance, size: int) -> None:
+        with self.lock:
+            self.held += size
+            used = self.held + sum(other.memory_size for other in self.instances)
+        if used > self.size and self.held > self.size // 2:
+            raise error(
+                "MEMORY_EXCEEDED",
+                f"the answer needs more than the {self.size / MIB:.0f} MiB of memory=; "
+                "raise it, select less, or aggregate",
+            )
+
+    # ---- the final plan ----
+
+    def _final(self, instance: Instance) -> None:
+        plan = self.work.final if self.work.final is not None else self.work.lane
+        batches = [batch for lane in self.lane_answers for batch in lane]
+        self.lane_answers = [[]]
+        self.lane_rows = [0]
+        self._allow(instance)
+        query = instance.query_open(plan)
+        for position, batch in enumerate(batches):
+            self._allow(instance)
+            address = instance.alloc(len(batch))
+            instance.write(address, batch)
+            output = instance.query_push(query, SourceKind.QMCB, address=address, size=len(batch))
+            instance.free(address, len(batch))
+            batches[position] = b""
+            with self.lock:
+                self.held -= len(batch)
+            self._take_output(instance, query, output, 0)
+            if output.state == OutputState.DONE:
+                break
+        with self.lock:
+            self.held -= sum(len(batch) for batch in batches)
+        self._allow(instance)
+        self._take_output(instance, query, instance.query_finish(query), 0)
+        instance.query_close(query)
+
+
+# ---- columns that stay in an instance ----
+
+
+class _Kept:
+    """A block of an instance's memory with some columns of a morsel."""
+
+    __slots__ = ("address", "handles", "size")
+
+    def __init__(self) -> None:
+        #: Column index in the table → (batch handle, column in that batch).
+        self.handles: dict[int, tuple[int, int]] = {}
+
+
+def _kept_columns(
+    instance: Instance, owner: int, table: MemoryTable, index: int, wanted: Sequence[int]
+) -> bytes:
+    """References to the wanted columns; those that are not there yet are brought in by one call."""
+    entry = instance.resident.get((owner, index))
+    if entry is None:
+        entry = instance.resident[(owner, index)] = _Kept()
+    missing = [column for column in wanted if column not in entry.handles]
+    if missing:
+        layout = table.morsels[index].layout(missing)
+        address = instance.alloc(layout.size)
+        for place, buffer in layout.buffers:
+            instance.write(address + place, buffer)
+        handle = instance.batch_open(layout.descriptors(address))
+        entry.handles.update({column: (handle, place) for place, column in enumerate(missing)})
+        instance.resident.setdefault((owner, -1), []).append((handle, address, layout.size))
+    pairs = (entry.handles[column] for column in wanted)
+    return b"".join(handle.to_bytes(4, "little") + place.to_bytes(4, "little") for handle, place in pairs)
+
+
+def _forget_dead_tables(instance: Instance) -> None:
+    """Gives back what is kept for tables that nobody can ask for any more."""
+    if not instance.resident:
+        return
+    with _table_lock:
+        alive = set(_table_ids.values())
+    for owner in {key[0] for key in instance.resident} - alive:
+        for handle, address, size in instance.resident.get((owner, -1), ()):
+            instance.batch_close(handle)
+            instance.free(address, size)
+        for key in [key for key in instance.resident if key[0] == owner]:
+            del instance.resident[key]

@@ -1,0 +1,76 @@
+"""One task on one engine instance, off the calling thread: batch functions, text that becomes a table."""
+
+from __future__ import annotations
+
+import threading
+
+from querymode import _wasm
+from querymode._abi import OutputState
+from querymode.execute import threads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import TypeVar
+
+    from querymode._wasm import Instance, Output
+
+    T = TypeVar("T")
+
+#: Where no session's budget applies.
+DEFAULT_LIMIT = 2 << 30
+
+
+def on_instance(task: Callable[[Instance], T], limit: int = DEFAULT_LIMIT) -> T:
+    """Runs `task` with an instance of the pool; Ctrl-C stops it."""
+    done = threading.Event()
+    results: list[T] = []
+    failures: list[BaseException] = []
+    instance = _wasm.pool().acquire(limit)
+
+    def work() -> None:
+        try:
+            results.append(task(instance))
+        except BaseException as failure:  # handed to the asking thread, whatever it is
+            failures.append(failure)
+        finally:
+            done.set()
+
+    try:
+        threads.start(work)
+        done.wait()
+    except BaseException:
+        instance.cancel()
+        done.wait()
+        _wasm.pool().discard(instance)
+        raise
+    if failures:
+        _wasm.pool().discard(instance)
+        raise failures[0].with_traceback(None)
+    _wasm.pool().release(instance)
+    return results[0]
+
+
+def outputs(instance: Instance, query: int, output: Output) -> Iterator[bytes]:
+    """Copies of what a call left and of what waits behind it."""
+    while True:
+        if output.address:
+            yield instance.read(output.address, output.size)
+        if output.state != OutputState.MORE_OUTPUT:
+            return
+        output = instance.query_next(query)
+
+
+def parse_text(format: int, text: bytes, options: bytes) -> list[bytes]:
+    """Text → QMCB batches. The first carries the schema even when there are no rows."""
+
+    def task(instance: Instance) -> list[bytes]:
+        address = instance.alloc(len(text))
+        instance.write(address, text)
+        query = instance.text_open(format, address, len(text), options)
+        batches = list(outputs(instance, query, instance.query_next(query)))
+        instance.query_close(query)
+        instance.free(address, len(text))
+        return batches
+
+    return on_instance(task)

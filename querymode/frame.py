@@ -1,0 +1,300 @@
+"""DataFrame: a query in the making. Nothing runs until a terminal asks: collect, count, first, exists, …
+
+Every method returns a new frame and checks its arguments at once: a misspelt column fails at the call
+that misspelt it.
+"""
+
+from __future__ import annotations
+
+from querymode._abi import AggregateOp
+from querymode.bind import output_name
+from querymode.errors import column_not_found, error
+from querymode.expr import AGGREGATE_WORDS, Aggregate, Alias, And, Column, Expr, Or, condition
+from querymode.plan import Filter, GroupBy, Limit, Node, Project, Sort
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    import pandas
+    import polars
+    import pyarrow
+
+    from querymode.result import Result
+    from querymode.schema import Schema
+    from querymode.session import QueryMode
+
+
+class DataFrame:
+    """Rows and columns that a query describes."""
+
+    def __init__(self, session: QueryMode, node: Node) -> None:
+        self._session = session
+        self._node = node
+
+    def _with(self, node: Node) -> DataFrame:
+        return DataFrame(self._session, node)
+
+    # ---- what it is ----
+
+    @property
+    def schema(self) -> Schema:
+        return self._node.schema
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self._node.schema.names)
+
+    def dtypes(self) -> dict[str, str]:
+        """Column names and their types as text."""
+        return {name: str(data_type) for name, data_type in self._node.schema}
+
+    def __repr__(self) -> str:
+        return "<DataFrame: " + ", ".join(f"{name}: {kind}" for name, kind in self.dtypes().items()) + ">"
+
+    # ---- rows ----
+
+    def filter(self, *condition_or_words: object) -> DataFrame:
+        """Rows for which a condition is true: `filter("id", "gt", 5)` or `filter(col("id") > 5)`.
+
+        Several expressions must all be true.
+        """
+        return self._with(Filter(self._node, _predicate(condition_or_words)))
+
+    where = filter
+
+    def where_or(self, *groups: Sequence[Sequence[object]]) -> DataFrame:
+        """Rows that match any group; all conditions of a group must hold.
+
+        `where_or([("region", "eq", "us"), ("age", "gt", 25)], [("region", "eq", "eu")])`. A row that
+        matches two groups comes once.
+        """
+        if not groups:
+            raise error("INVALID_FILTER", "where_or takes at least one group of (column, operator, value)")
+        return self._with(Filter(self._node, _one_or_many(Or, [_group(group) for group in groups])))
+
+    def limit(self, count: int) -> DataFrame:
+        """The first `count` rows. Beside `offset`, in either order, it is LIMIT … OFFSET …."""
+        _check_count("limit", count)
+        node = self._node
+        if isinstance(node, Limit):
+            count = count if node.count is None else min(node.count, count)
+            return self._with(Limit(node.input, node.offset, count))
+        return self._with(Limit(node, 0, count))
+
+    def offset(self, count: int) -> DataFrame:
+        """Without the first `count` rows."""
+        _check_count("offset", count)
+        node = self._node
+        if isinstance(node, Limit):
+            return self._with(Limit(node.input, node.offset + count, node.count))
+        return self._with(Limit(node, count, None))
+
+    def head(self, count: int = 5) -> DataFrame:
+        return self.limit(count)
+
+    def sort(
+        self,
+        *keys: str | Expr,
+        descending: bool | Sequence[bool] | None = None,
+        nulls_first: bool = False,
+    ) -> DataFrame:
+        """In order of one or more keys; `sort("amount", "desc")` too. NULLs come last unless asked."""
+        names: list[str | Expr] = list(keys)
+        words = [key for key in names[1:] if isinstance(key, str) and key.lower() in ("asc", "desc")]
+        if len(names) == 2 and words and words[0] not in self._node.schema:
+            descending = words[0].lower() == "desc" if descending is None else descending
+            names.pop()
+        if not names:
+            raise error("QUERY_FAILED", "sort takes at least one column")
+        directions = _directions(descending, len(names))
+        ordered = [
+            (key if isinstance(key, Expr) else Column(key), down, nulls_first)
+            for key, down in zip(names, directions, strict=True)
+        ]
+        return self._with(Sort(self._node, ordered))
+
+    # ---- columns ----
+
+    def select(self, *items: str | Expr) -> DataFrame:
+        """These columns or expressions, in this order. Aggregates alone make one row."""
+        named = [_named(item) for item in _flat(items)]
+        if not named:
+            raise error("QUERY_FAILED", "select takes at least one column or expression")
+        if any(_aggregate_of(item) is not None for _, item in named):
+            return self._with(GroupBy(self._node, (), [_named_call(item) for _, item in named]))
+        return self._with(Project(self._node, named))
+
+    # ---- aggregates ----
+
+    def group_by(self, *keys: str | Expr) -> GroupedFrame:
+        named = [_named(key) for key in _flat(keys)]
+        if not named:
+            raise error("INVALID_AGGREGATE", "group_by takes at least one column")
+        for name, key in named:
+            if isinstance(key, Column) and name not in self._node.schema:
+                raise column_not_found(name, self._node.schema.names)
+        return GroupedFrame(self, named)
+
+    def agg(self, *calls: Expr) -> DataFrame:
+        """Aggregates over all rows: one row."""
+        return self._with(GroupBy(self._node, (), _calls(calls)))
+
+    def aggregate(self, function: str, column: str | None = None, alias: str | None = None) -> DataFrame:
+        """`aggregate("sum", "amount", "total")`: one aggregate over all rows."""
+        return self._with(GroupBy(self._node, (), [_worded_call(function, column, alias)]))
+
+    # ---- terminals ----
+
+    def collect(self, *, memory: int | str | None = None, timeout: float | None = None) -> Result:
+        """Runs the query."""
+        return self._session._execute(self._node, memory=memory, timeout=timeout)
+
+    def count(self) -> int:
+        """How many rows there are."""
+        counted = self._with(GroupBy(self._node, (), [("count", Aggregate(AggregateOp.COUNT_ROWS, None))]))
+        count = counted.collect().rows[0]["count"]
+        assert isinstance(count, int)
+        return count
+
+    def first(self) -> dict[str, Any] | None:
+        """The first row, or None."""
+        rows = self.limit(1).collect().rows
+        return rows[0] if rows else None
+
+    def exists(self) -> bool:
+        """Whether there is any row."""
+        return self.limit(1).collect().row_count > 0
+
+    def shape(self) -> tuple[int, int]:
+        return self.count(), len(self._node.schema)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return self.collect().rows
+
+    def to_arrow(self) -> pyarrow.Table:
+        return self.collect().to_arrow()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        return self.collect().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        return self.collect().to_polars()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.collect().__arrow_c_stream__(requested_schema)
+
+
+class GroupedFrame:
+    """Rows by group; ask it for aggregates."""
+
+    def __init__(self, frame: DataFrame, keys: Sequence[tuple[str, Expr]]) -> None:
+        self._frame = frame
+        self._keys = tuple(keys)
+
+    def agg(self, *calls: Expr) -> DataFrame:
+        """One row a group: the keys, then these aggregates."""
+        return self._frame._with(GroupBy(self._frame._node, self._keys, _calls(calls)))
+
+    def aggregate(self, function: str, column: str | None = None, alias: str | None = None) -> DataFrame:
+        call = _worded_call(function, column, alias)
+        return self._frame._with(GroupBy(self._frame._node, self._keys, [call]))
+
+    def count(self) -> DataFrame:
+        """Rows of every group, as column `count`."""
+        return self.aggregate("count", None, "count")
+
+
+def _predicate(arguments: tuple[object, ...]) -> Expr:
+    if arguments and all(isinstance(argument, Expr) for argument in arguments):
+        return _one_or_many(And, [argument for argument in arguments if isinstance(argument, Expr)])
+    if len(arguments) >= 2 and isinstance(arguments[0], str) and isinstance(arguments[1], str):
+        return condition(arguments[0], arguments[1], *arguments[2:])
+    raise error(
+        "INVALID_FILTER",
+        'filter takes (column, operator, value) as in filter("id", "gt", 5), '
+        'or expressions as in filter(col("id") > 5)',
+    )
+
+
+def _group(conditions: Sequence[Sequence[object]]) -> Expr:
+    if isinstance(conditions, (str, bytes)) or not hasattr(conditions, "__iter__"):
+        raise error("INVALID_FILTER", "a group of where_or is a list of (column, operator, value)")
+    terms = [item if isinstance(item, Expr) else _predicate(tuple(item)) for item in conditions]
+    if not terms:
+        raise error("INVALID_FILTER", "a group of where_or has no condition")
+    return _one_or_many(And, terms)
+
+
+def _one_or_many(kind: type[And] | type[Or], terms: list[Expr]) -> Expr:
+    return terms[0] if len(terms) == 1 else kind(tuple(terms))
+
+
+def _check_count(what: str, count: object) -> None:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise error("QUERY_FAILED", f"{what} takes a number of rows, not {count!r}")
+    if count >= 1 << 63:
+        raise error("QUERY_FAILED", f"{what} of {count} rows is more than any table has")
+
+
+def _directions(descending: bool | Sequence[bool] | None, count: int) -> list[bool]:
+    if descending is None or isinstance(descending, bool):
+        return [bool(descending)] * count
+    if len(descending) != count:
+        raise error("QUERY_FAILED", f"sort has {count} keys and {len(descending)} directions")
+    return [bool(down) for down in descending]
+
+
+def _flat(items: Iterable[Any]) -> list[Any]:
+    """`select(["a", "b"])` is `select("a", "b")`."""
+    flat: list[Any] = []
+    for item in items:
+        flat.extend(item) if isinstance(item, (list, tuple)) else flat.append(item)
+    return flat
+
+
+def _named(item: object) -> tuple[str, Expr]:
+    if isinstance(item, str):
+        return item, Column(item)
+    if isinstance(item, Expr):
+        return output_name(item), item
+    raise error("QUERY_FAILED", f"a column is a name or an expression, not {type(item).__name__}")
+
+
+def _aggregate_of(item: Expr) -> Aggregate | None:
+    inner = item.value if isinstance(item, Alias) else item
+    return inner if isinstance(inner, Aggregate) else None
+
+
+def _named_call(item: object) -> tuple[str, Aggregate]:
+    call = _aggregate_of(item) if isinstance(item, Expr) else None
+    if call is None:
+        raise error(
+            "INVALID_AGGREGATE",
+            f"{item} is not an aggregate; use one such as col('amount').sum(), "
+            "and group_by for columns beside it",
+        )
+    assert isinstance(item, Expr)
+    return output_name(item), call
+
+
+def _calls(calls: Iterable[object]) -> list[tuple[str, Aggregate]]:
+    named = [_named_call(call) for call in _flat(calls)]
+    if not named:
+        raise error("INVALID_AGGREGATE", "agg takes at least one aggregate, such as col('amount').sum()")
+    return named
+
+
+def _worded_call(function: str, column: str | None, alias: str | None) -> tuple[str, Aggregate]:
+    op = AGGREGATE_WORDS.get(function.lower()) if isinstance(function, str) else None
+    if op is None:
+        known = ", ".join(AGGREGATE_WORDS)
+        raise error("INVALID_AGGREGATE", f"{function!r} is not an aggregate; there are {known}")
+    if op == AggregateOp.COUNT and column in (None, "*"):
+        return alias or "count", Aggregate(AggregateOp.COUNT_ROWS, None)
+    if column is None:
+        raise error("INVALID_AGGREGATE", f"{function} takes a column")
+    call = Aggregate(op, Column(column))
+    return alias or output_name(call), call

@@ -1,0 +1,317 @@
+"""Python values as constants of a query: their natural type, and their bytes in a plan.
+
+A constant beside a column takes the column's type where that says the same value exactly: `col("day") >=
+"2024-01-01"` compares dates, `col("price") == 0.05` compares decimals. What does not fit keeps its
+natural type, and bind.py finds a common one or refuses.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from querymode._abi import TimeUnit, TypeTag
+from querymode.errors import error
+from querymode.types import (
+    BINARY,
+    BOOL,
+    DATE,
+    DECIMAL_PRECISION_MAX,
+    FLOAT64,
+    INT64,
+    INT128,
+    INTERVAL,
+    NULL,
+    UTF8,
+    decimal,
+    encode_type,
+    is_integer,
+    is_unsigned,
+    timestamp,
+    value_size,
+)
+from querymode.types import time as time_type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import datetime as dt
+    from decimal import Decimal
+
+    from querymode.types import DataType
+
+#: Ticks of a second, by TimeUnit.
+TICKS = (1, 1_000, 1_000_000, 1_000_000_000)
+
+_MICROSECONDS_A_DAY = 86_400_000_000
+
+
+def plain(value: object) -> object:
+    """numpy and pyarrow scalars as the Python value they hold."""
+    for method in ("item", "as_py"):
+        convert = getattr(value, method, None)
+        if convert is not None and not isinstance(value, (str, bytes, bytearray, memoryview, int, float)):
+            try:
+                return convert()
+            except (TypeError, ValueError):
+                break
+    return value
+
+
+def natural_type(value: object) -> DataType:
+    """The type of a constant that stands alone."""
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return BOOL
+    if isinstance(value, int):
+        if -(1 << 63) <= value < 1 << 63:
+            return INT64
+        if -(1 << 127) <= value < 1 << 127:
+            return INT128
+        raise error("INVALID_FILTER", f"{value} does not fit 128 bits")
+    if isinstance(value, float):
+        return FLOAT64
+    if isinstance(value, str):
+        return UTF8
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return BINARY
+    return _library_type(value)
+
+
+def _library_type(value: object) -> DataType:
+    # By name: importing datetime, decimal and uuid just to ask would cost every start.
+    import datetime as dt
+
+    if isinstance(value, dt.datetime):
+        return timestamp(TimeUnit.MICROSECOND, "UTC" if value.tzinfo is not None else "")
+    if isinstance(value, dt.date):
+        return DATE
+    if isinstance(value, dt.time):
+        return time_type(TimeUnit.MICROSECOND)
+    if isinstance(value, dt.timedelta):
+        return INTERVAL
+    found = _as_decimal(value)
+    if found is not None:
+        return _decimal_type(found)
+    if _is_uuid(value):
+        return BINARY
+    raise error(
+        "INVALID_FILTER",
+        f"{type(value).__name__} is not a value a query can hold; "
+        "use bool, int, float, str, bytes, Decimal, date, time, datetime, timedelta or None",
+    )
+
+
+def _is_uuid(value: object) -> bool:
+    return type(value).__name__ == "UUID" and hasattr(value, "bytes")
+
+
+def _as_decimal(value: object) -> Decimal | None:
+    from decimal import Decimal
+
+    return value if isinstance(value, Decimal) else None
+
+
+def _decimal_type(value: Decimal) -> DataType:
+    if not value.is_finite():
+        return FLOAT64
+    digits, scale = _unscaled(value)
+    precision = max(len(str(abs(digits))), scale, 1)
+    if precision > DECIMAL_PRECISION_MAX:
+        raise error("INVALID_FILTER", f"{value} has more than {DECIMAL_PRECISION_MAX} digits")
+    return decimal(precision, scale)
+
+
+def _unscaled(value: Decimal) -> tuple[int, int]:
+    """The digits as an integer, and how many of them stand behind the point."""
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    number = int("".join(map(str, digits)) or "0")
+    number = -number if sign else number
+    return (number * 10**exponent, 0) if exponent > 0 else (number, -exponent)
+
+
+def fit(value: object, target: DataType) -> object | None:
+    """What is stored for `value` in a column of type `target`; None where it is not exactly that value."""
+    tag = target.tag
+    if value is None:
+        return None
+    if tag == TypeTag.BOOL:
+        return value if isinstance(value, bool) else None
+    if isinstance(value, bool):
+        return None
+    if is_integer(target):
+        return _fit_integer(value, target)
+    if tag in (TypeTag.F64, TypeTag.F32, TypeTag.F16):
+        return _fit_float(value, tag)
+    if tag == TypeTag.DECIMAL:
+        return _fit_decimal(value, target)
+    if tag == TypeTag.UTF8:
+        return value if isinstance(value, str) else None
+    if tag in (TypeTag.BINARY, TypeTag.FIXED_BINARY):
+        return _fit_binary(value, target)
+    if tag in (TypeTag.DATE, TypeTag.TIME, TypeTag.TIMESTAMP, TypeTag.INTERVAL):
+        return _fit_temporal(value, target)
+    return None
+
+
+def _whole(value: object) -> int | None:
+    """The integer that a number is, or None."""
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    found = _as_decimal(value)
+    if found is not None and found.is_finite() and found == found.to_integral_value():
+        return int(found)
+    return None
+
+
+def _fit_integer(value: object, target: DataType) -> int | None:
+    number = _whole(value)
+    if number is None:
+        return None
+    bits = value_size(target) * 8
+    low, high = (0, 1 << bits) if is_unsigned(target) else (-(1 << bits - 1), 1 << bits - 1)
+    return number if low <= number < high else None
+
+
+_FLOAT_FORMATS = {TypeTag.F64: "<d", TypeTag.F32: "<f", TypeTag.F16: "<e"}
+
+
+def _fit_float(value: object, tag: TypeTag) -> float | None:
+    if isinstance(value, float):
+        number = value
+    elif isinstance(value, int) or _as_decimal(value) is not None:
+        try:
+            number = float(value)  # type: ignore[arg-type]
+        except OverflowError:
+            return None
+        if isinstance(value, int) and int(number) != value:
+            return None
+    else:
+        return None
+    try:
+        stored: float = struct.unpack(_FLOAT_FORMATS[tag], struct.pack(_FLOAT_FORMATS[tag], number))[0]
+    except OverflowError:
+        return None
+    # An integer must be that integer; a fraction is rounded to the column's precision, as in SQL.
+    return stored if isinstance(value, float) or stored == value else None
+
+
+def _fit_decimal(value: object, target: DataType) -> int | None:
+    from decimal import Decimal
+
+    if isinstance(value, int):
+        digits, scale = value, 0
+    else:
+        found = Decimal(repr(value)) if isinstance(value, float) else _as_decimal(value)
+        if found is None or not found.is_finite():
+            return None
+        digits, scale = _unscaled(found)
+    if scale > target.scale:
+        quotient, rest = divmod(digits, 10 ** (scale - target.scale))
+        if rest:
+            return None
+        digits, scale = quotient, target.scale
+    number = digits * 10 ** (target.scale - scale)
+    return number if abs(number) < 10**target.precision else None
+
+
+def _fit_binary(value: object, target: DataType) -> bytes | None:
+    if _is_uuid(value):
+        raw: bytes = value.bytes  # type: ignore[attr-defined]
+    elif isinstance(value, (bytes, bytearray, memoryview)):
+        raw = bytes(value)
+    else:
+        return None
+    return raw if target.tag == TypeTag.BINARY or len(raw) == target.width else None
+
+
+def _fit_temporal(value: object, target: DataType) -> int | tuple[int, int, int] | None:
+    import datetime as dt
+
+    if isinstance(value, str) and target.tag != TypeTag.INTERVAL:
+        value = _parse_temporal(value, target)
+    if target.tag == TypeTag.INTERVAL:
+        if not isinstance(value, dt.timedelta):
+            return None
+        return 0, value.days, value.seconds * TICKS[3] + value.microseconds * 1000
+    if target.tag == TypeTag.TIME:
+        if not isinstance(value, dt.time) or value.tzinfo is not None:
+            return None
+        seconds = (value.hour * 60 + value.minute) * 60 + value.second
+        return _ticks(seconds * TICKS[2] + value.microsecond, target.unit)
+    if not isinstance(value, dt.date):
+        return None
+    if target.tag == TypeTag.DATE:
+        microseconds = _microseconds(value, "")
+        if microseconds is None or microseconds % _MICROSECONDS_A_DAY:
+            return None
+        return microseconds // _MICROSECONDS_A_DAY
+    microseconds = _microseconds(value, target.zone)
+    return None if microseconds is None else _ticks(microseconds, target.unit)
+
+
+def _parse_temporal(text: str, target: DataType) -> dt.date | dt.time | None:
+    import datetime as dt
+
+    kinds = {TypeTag.DATE: dt.date, TypeTag.TIME: dt.time}
+    try:
+        if target.tag == TypeTag.TIMESTAMP:
+            moment = dt.datetime.fromisoformat(text)
+            # A text without a zone means the column's own clock; for instants that clock is UTC.
+            if target.zone and moment.tzinfo is None:
+                moment = moment.replace(tzinfo=dt.UTC)
+            return moment
+        parsed: dt.date | dt.time = kinds[target.tag].fromisoformat(text)  # type: ignore[attr-defined]
+        return parsed
+    except ValueError:
+        return None
+
+
+def _microseconds(value: dt.date, zone: str) -> int | None:
+    """Since 1970. None where one side has a zone and the other has not."""
+    import datetime as dt
+
+    if isinstance(value, dt.datetime):
+        if (value.tzinfo is not None) != bool(zone):
+            return None
+        naive = value.astimezone(dt.UTC).replace(tzinfo=None) if zone else value
+        delta = naive - dt.datetime(1970, 1, 1)
+    else:
+        if zone:
+            return None
+        delta = dt.datetime(value.year, value.month, value.day) - dt.datetime(1970, 1, 1)
+    return delta.days * _MICROSECONDS_A_DAY + delta.seconds * TICKS[2] + delta.microseconds
+
+
+def _ticks(microseconds: int, unit: int) -> int | None:
+    if unit == TimeUnit.NANOSECOND:
+        number = microseconds * 1000
+        return number if -(1 << 63) <= number < 1 << 63 else None
+    number, rest = divmod(microseconds, TICKS[2] // TICKS[unit])
+    return None if rest else number
+
+
+def encode_value(stored: object, data_type: DataType) -> bytes:
+    """A value of a plan: type, whether it is NULL, and what `fit` returned for it."""
+    head = encode_type(data_type)
+    if stored is None:
+        return head + b"\x01"
+    return head + b"\x00" + encode_stored(stored, data_type)
+
+
+def encode_stored(stored: object, data_type: DataType) -> bytes:
+    tag = data_type.tag
+    if tag == TypeTag.BOOL:
+        return b"\x01" if stored else b"\x00"
+    if isinstance(stored, str):
+        stored = stored.encode("utf-8", "surrogatepass")
+    if isinstance(stored, bytes):
+        return stored if tag == TypeTag.FIXED_BINARY else len(stored).to_bytes(4, "little") + stored
+    if isinstance(stored, float):
+        return struct.pack(_FLOAT_FORMATS[tag], stored)
+    if isinstance(stored, tuple):
+        return struct.pack("<iiq", *stored)
+    assert isinstance(stored, int)
+    return stored.to_bytes(value_size(data_type), "little", signed=not is_unsigned(data_type))

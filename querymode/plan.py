@@ -1,0 +1,342 @@
+"""Logical plans: frozen nodes with a schema each, and how they become work for the engine.
+
+A node checks itself when it is made, so a misspelt column fails at the call that names it. `lower` cuts
+a plan in two: what every lane does on its own (a lane is a run of morsels of the source), and what is
+done once with the lanes' answers, in lane order. Only columns that are used are read.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from querymode import _abi
+from querymode._abi import AggregateOp, AggregatePhase, NodeTag
+from querymode.bind import Bound, aggregate_types, bind, bind_predicate, columns_of
+from querymode.errors import error
+from querymode.expr import Aggregate, Expr
+from querymode.schema import Schema
+from querymode.types import INT64, NULL, encode_type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from querymode.memory_table import MemoryTable
+    from querymode.types import DataType
+
+_UNLIMITED = (1 << 64) - 1
+
+
+class Node:
+    """A relation: rows of a schema."""
+
+    __slots__ = ("schema",)
+    schema: Schema
+
+
+class Scan(Node):
+    __slots__ = ("source",)
+
+    def __init__(self, source: MemoryTable) -> None:
+        self.source = source
+        self.schema = source.schema
+
+
+class Step(Node):
+    """A node with one input."""
+
+    __slots__ = ("input",)
+    input: Node
+
+    def columns_read(self, needed: set[str] | None) -> set[str] | None:
+        """The input's columns that this step needs to give `needed` of its own; None is all."""
+        raise NotImplementedError
+
+
+class Filter(Step):
+    __slots__ = ("predicate",)
+
+    def __init__(self, source: Node, predicate: Expr) -> None:
+        bind_predicate(predicate, source.schema)
+        self.input = source
+        self.predicate = predicate
+        self.schema = source.schema
+
+    def columns_read(self, needed: set[str] | None) -> set[str] | None:
+        return _and_columns(needed, (self.predicate,))
+
+
+class Project(Step):
+    __slots__ = ("items",)
+
+    def __init__(self, source: Node, items: Sequence[tuple[str, Expr]]) -> None:
+        self.input = source
+        self.items = tuple(items)
+        self.schema = Schema((name, bind(item, source.schema).type) for name, item in self.items)
+
+    def columns_read(self, needed: set[str] | None) -> set[str] | None:
+        used = [item for name, item in self.items if needed is None or name in needed]
+        return _and_columns(set(), used)
+
+
+class GroupBy(Step):
+    """Aggregates, by keys or over everything."""
+
+    __slots__ = ("calls", "keys")
+
+    def __init__(
+        self, source: Node, keys: Sequence[tuple[str, Expr]], calls: Sequence[tuple[str, Aggregate]]
+    ) -> None:
+        self.input = source
+        self.keys = tuple(keys)
+        self.calls = tuple(calls)
+        fields = [(name, _group_key(bind(key, source.schema))) for name, key in self.keys]
+        for name, call in self.calls:
+            fields.append((name, aggregate_types(call, _argument_type(call, source.schema))[1]))
+        self.schema = Schema(fields)
+
+    def columns_read(self, needed: set[str] | None) -> set[str] | None:
+        used = [key for _, key in self.keys]
+        used += [call.value for _, call in self.calls if call.value is not None]
+        return _and_columns(set(), used)
+
+
+class Sort(Step):
+    __slots__ = ("keys",)
+
+    def __init__(self, source: Node, keys: Sequence[tuple[Expr, bool, bool]]) -> None:
+        """Keys with: descending? NULLs first?"""
+        self.input = source
+        self.keys = tuple(keys)
+        self.schema = source.schema
+        for key, _, _ in self.keys:
+            bound = bind(key, source.schema)
+            if not _has_order(bound.type):
+                raise error("NOT_SUPPORTED", f"cannot sort by {bound.text}: {bound.type} has no order")
+
+    def columns_read(self, needed: set[str] | None) -> set[str] | None:
+        return _and_columns(needed, [key for key, _, _ in self.keys])
+
+
+class Limit(Step):
+    __slots__ = ("count", "offset")
+
+    def __init__(self, source: Node, offset: int, count: int | None) -> None:
+        self.input = source
+        self.offset = offset
+        self.count = count
+        self.schema = source.schema
+
+    def columns_read(self, needed: set[str] | None) -> set[str] | None:
+        return needed
+
+    def rows_needed(self) -> int:
+        """Rows of the input that can matter."""
+        return _UNLIMITED if self.count is None else min(self.offset + self.count, _UNLIMITED)
+
+
+def _and_columns(needed: set[str] | None, expressions: Iterable[Expr]) -> set[str] | None:
+    if needed is None:
+        return None
+    names = set(needed)
+    for expression in expressions:
+        columns_of(expression, names)
+    return names
+
+
+def _argument_type(call: Aggregate, schema: Schema) -> DataType:
+    return NULL if call.value is None else bind(call.value, schema).type
+
+
+def _group_key(bound: Bound) -> DataType:
+    from querymode.types import is_nested, is_vector
+
+    if is_nested(bound.type) or is_vector(bound.type):
+        raise error("NOT_SUPPORTED", f"cannot group by {bound.text} yet: it is {bound.type}")
+    return bound.type
+
+
+def _has_order(data_type: DataType) -> bool:
+    from querymode.types import is_nested, is_vector
+
+    return not (is_nested(data_type) or is_vector(data_type) or data_type == NULL)
+
+
+# ---- lowering ----
+
+
+class Work:
+    """What to run: `lane` over every lane's morsels; `final`, if any, over the lanes' answers."""
+
+    __slots__ = ("columns", "final", "lane", "rows_needed", "schema", "source")
+
+    def __init__(self, source: MemoryTable, columns: tuple[str, ...], schema: Schema) -> None:
+        self.source = source
+        #: Columns of the source, in the order the lane plan names them.
+        self.columns = columns
+        self.schema = schema
+        self.lane = b""
+        self.final: bytes | None = None
+        #: Lanes in order may stop once they have given this many rows together.
+        self.rows_needed: int | None = None
+
+
+def lower(node: Node) -> Work:
+    steps: list[Step] = []
+    bottom = node
+    while isinstance(bottom, Step):
+        steps.append(bottom)
+        bottom = bottom.input
+    assert isinstance(bottom, Scan)
+    steps.reverse()
+    needs = _needed_columns(steps)
+    columns = tuple(name for name in bottom.schema.names if needs[0] is None or name in needs[0])
+    work = Work(bottom.source, columns, node.schema)
+    lane = _Wire(bottom.schema.only(columns))
+    final: _Wire | None = None
+    for index, step in enumerate(steps):
+        target = final or lane
+        if isinstance(step, Filter):
+            target.filter(step)
+        elif isinstance(step, Project):
+            target.project(step, needs[index + 1])
+        elif final is not None or bottom.source.lane_count <= 1:
+            _add_whole(target, step, _limit_behind(steps, index))
+        else:
+            final = _split(lane, work, step, _limit_behind(steps, index))
+    work.lane = lane.encoded()
+    work.final = final.encoded() if final is not None else None
+    return work
+
+
+def _needed_columns(steps: list[Step]) -> list[set[str] | None]:
+    """For the source and then behind every step: which columns are used further up."""
+    needs: list[set[str] | None] = [None]
+    for step in reversed(steps):
+        needs.append(step.columns_read(needs[-1]))
+    needs.reverse()
+    return needs
+
+
+def _limit_behind(steps: list[Step], index: int) -> Limit | None:
+    following = steps[index + 1] if index + 1 < len(steps) else None
+    return following if isinstance(following, Limit) else None
+
+
+def _add_whole(target: _Wire, step: Step, limit: Limit | None) -> None:
+    """All of a step. A sort that a limit follows need not order more than the limit lets through."""
+    if isinstance(step, GroupBy):
+        target.aggregate(step, AggregatePhase.COMPLETE)
+    elif isinstance(step, Sort):
+        target.sort(step, _UNLIMITED if limit is None else limit.rows_needed())
+    elif isinstance(step, Limit):
+        target.limit(step.offset, step.count)
+
+
+def _split(lane: _Wire, work: Work, step: Step, limit: Limit | None) -> _Wire:
+    """A step's share of every lane; returns the plan that does the rest of it once."""
+    if isinstance(step, GroupBy):
+        states = _state_fields(step, lane.schema)
+        lane.aggregate(step, AggregatePhase.PARTIAL)
+        final = _Wire(lane.schema, states)
+        final.aggregate(step, AggregatePhase.FINAL)
+        return final
+    final = _Wire(lane.schema)
+    if isinstance(step, Sort):
+        rows = _UNLIMITED if limit is None else limit.rows_needed()
+        if rows != _UNLIMITED:
+            lane.sort(step, rows)
+        final.sort(step, rows)
+    elif isinstance(step, Limit):
+        if step.count is not None:
+            lane.limit(0, step.rows_needed())
+            work.rows_needed = step.rows_needed()
+        final.limit(step.offset, step.count)
+    return final
+
+
+class _Wire:
+    """A plan on its way to bytes; `schema` is what comes out so far."""
+
+    def __init__(self, schema: Schema, fields: Iterable[tuple[str, DataType]] | None = None) -> None:
+        self.schema = schema
+        #: What goes in. Not the schema only for states of aggregates, whose names may repeat.
+        self.fields = list(schema if fields is None else fields)
+        self.steps: list[bytes] = []
+
+    def encoded(self) -> bytes:
+        head = struct.pack("<IIH", _abi.PLAN_MAGIC, _abi.VERSION, len(self.fields))
+        fields = b"".join(_name(name) + encode_type(data_type) for name, data_type in self.fields)
+        return head + fields + len(self.steps).to_bytes(2, "little") + b"".join(self.steps)
+
+    def filter(self, step: Filter) -> None:
+        self.steps.append(bytes((NodeTag.FILTER,)) + bind_predicate(step.predicate, self.schema).wire)
+
+    def project(self, step: Project, needed: set[str] | None) -> None:
+        items = [(name, item) for name, item in step.items if needed is None or name in needed]
+        bound = [(name, bind(item, self.schema)) for name, item in items]
+        wire = b"".join(_name(name) + item.wire for name, item in bound)
+        self.steps.append(bytes((NodeTag.PROJECT,)) + len(items).to_bytes(2, "little") + wire)
+        self.schema = Schema((name, item.type) for name, item in bound)
+
+    def sort(self, step: Sort, rows: int) -> None:
+        keys = b"".join(
+            bytes((descending, nulls_first)) + bind(key, self.schema).wire
+            for key, descending, nulls_first in step.keys
+        )
+        count = len(step.keys).to_bytes(2, "little")
+        self.steps.append(bytes((NodeTag.SORT,)) + count + keys + rows.to_bytes(8, "little"))
+
+    def limit(self, offset: int, count: int | None) -> None:
+        rows = _UNLIMITED if count is None else count
+        self.steps.append(struct.pack("<BQQ", NodeTag.LIMIT, offset, min(rows, _UNLIMITED)))
+
+    def aggregate(self, step: GroupBy, phase: AggregatePhase) -> None:
+        if phase == AggregatePhase.FINAL:
+            keys, calls = self._final_parts(step)
+        else:
+            keys = [_name(name) + bind(key, self.schema).wire for name, key in step.keys]
+            calls = [_call(name, call.op, _argument(call, self.schema)) for name, call in step.calls]
+        self.schema = step.schema
+        wire = bytes((NodeTag.AGGREGATE, phase)) + len(keys).to_bytes(2, "little") + b"".join(keys)
+        self.steps.append(wire + len(calls).to_bytes(2, "little") + b"".join(calls))
+
+    def _final_parts(self, step: GroupBy) -> tuple[list[bytes], list[bytes]]:
+        """Keys and states by position, as `_state_fields` lays them out."""
+        keys = [_name(name) + _column_at(index) for index, (name, _) in enumerate(step.keys)]
+        calls = []
+        position = len(keys)
+        for name, call in step.calls:
+            calls.append(_call(name, call.op, _column_at(position)))
+            position += 2 if call.op == AggregateOp.AVG else 1
+        return keys, calls
+
+
+def _state_fields(step: GroupBy, schema: Schema) -> list[tuple[str, DataType]]:
+    """The columns that a partial aggregate hands to its final one."""
+    fields = [(name, bind(key, schema).type) for name, key in step.keys]
+    for name, call in step.calls:
+        fields.append((name, aggregate_types(call, _argument_type(call, schema))[0]))
+        if call.op == AggregateOp.AVG:
+            fields.append((name, INT64))
+    return fields
+
+
+def _name(name: str) -> bytes:
+    raw = name.encode("utf-8", "surrogatepass")
+    if len(raw) > 0xFFFF:
+        raise error("NOT_SUPPORTED", f"the column name {name[:40]!r}… has more than 65,535 bytes")
+    return len(raw).to_bytes(2, "little") + raw
+
+
+def _column_at(index: int) -> bytes:
+    return bytes((_abi.ExpressionTag.COLUMN,)) + index.to_bytes(2, "little")
+
+
+def _argument(call: Aggregate, schema: Schema) -> bytes | None:
+    return None if call.value is None else bind(call.value, schema).wire
+
+
+def _call(name: str, op: AggregateOp, argument: bytes | None) -> bytes:
+    head = bytes((op,)) + _name(name)
+    return head + b"\x00" if argument is None else head + b"\x01" + argument

@@ -1,0 +1,221 @@
+"""QueryMode: where tables get their names and queries their memory, threads and time.
+
+One object may be used from many threads. Its running queries share its memory; see execute/budget.py.
+"""
+
+from __future__ import annotations
+
+import os
+
+from querymode.errors import error
+from querymode.frame import DataFrame
+from querymode.plan import Node, Scan, lower
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from querymode.memory_table import MemoryTable
+    from querymode.result import Result
+
+_SIZE_UNITS = {
+    "b": 1,
+    **{f"{unit}b": 1000**power for power, unit in enumerate("kmgt", 1)},
+    **{f"{unit}ib": 1024**power for power, unit in enumerate("kmgt", 1)},
+}
+#: An engine instance takes about 2 MiB before it has seen a row.
+MEMORY_MIN = 16 << 20
+
+
+class QueryMode:
+    """A session. Make one with `QueryMode.local()`; the `from_…` functions make tables without one."""
+
+    def __init__(
+        self,
+        *,
+        root: str | os.PathLike[str] = ".",
+        memory: int | str = "2GiB",
+        threads: int | None = None,
+        timeout: float | None = None,
+        hardened: bool = False,
+    ) -> None:
+        from querymode.execute.budget import Budget
+
+        self.root = os.fspath(root)
+        self.memory = parse_size(memory, "memory")
+        if self.memory < MEMORY_MIN:
+            raise error("QUERY_FAILED", f"memory={memory!r} is too little; 16 MiB is the least")
+        self.threads = _thread_count(threads)
+        self.timeout = _seconds(timeout)
+        self.hardened = hardened
+        self._budget = Budget(self.memory)
+        self._tables: dict[str, DataFrame] = {}
+
+    @classmethod
+    def local(
+        cls,
+        root: str | os.PathLike[str] = ".",
+        memory: int | str = "2GiB",
+        threads: int | None = None,
+        timeout: float | None = None,
+        *,
+        hardened: bool = False,
+    ) -> QueryMode:
+        """A session in this process.
+
+        `memory`: what all running queries of this object may use together, as bytes or "512MiB".
+        `threads`: workers of a query; the cores of this machine if not given. `timeout`: seconds a query
+        may take. `hardened`: also interrupt the engine where it does not look for a cancellation itself,
+        which costs speed.
+        """
+        return cls(root=root, memory=memory, threads=threads, timeout=timeout, hardened=hardened)
+
+    def __repr__(self) -> str:
+        return f"<QueryMode root={self.root!r} memory={self.memory >> 20}MiB threads={self.threads}>"
+
+    # ---- tables ----
+
+    def register(self, name: str, data: object) -> DataFrame:
+        """Gives a name, in this object, to an Arrow table or a DataFrame."""
+        if not isinstance(name, str) or not name:
+            raise error("TABLE_NOT_FOUND", f"a table's name is a text that is not empty, not {name!r}")
+        frame = data if isinstance(data, DataFrame) else self._arrow_frame(data, name)
+        self._tables[name] = DataFrame(self, frame._node)
+        return self._tables[name]
+
+    def table(self, name: str) -> DataFrame:
+        """The table of that name."""
+        found = self._tables.get(name)
+        if found is None:
+            known = ", ".join(sorted(self._tables)) or "(none)"
+            raise error(
+                "TABLE_NOT_FOUND",
+                f"there is no table {name!r}; registered are: {known}. Use register(name, data) first",
+                table=str(name),
+            )
+        return found
+
+    def _arrow_frame(self, data: object, name: str | None) -> DataFrame:
+        from querymode.arrow import from_arrow
+
+        return DataFrame(self, Scan(from_arrow(data, name)))
+
+    # ---- tables without a session of their own ----
+
+    @staticmethod
+    def from_arrow(data: object, name: str | None = None) -> DataFrame:
+        """A table over Arrow data: pyarrow, or what has `__arrow_c_stream__` (Polars, DuckDB, pandas)."""
+        return default_session()._arrow_frame(data, name)
+
+    @staticmethod
+    def from_json(rows: str | bytes | Iterable[Mapping[str, Any]], name: str | None = None) -> DataFrame:
+        """A table from rows (dicts), or from JSON text: an array of objects, or one object a line."""
+        from querymode.text import json_batches
+
+        return _frame_of(json_batches(rows), name)
+
+    @staticmethod
+    def from_csv(
+        text: str | bytes,
+        name: str | None = None,
+        *,
+        delimiter: str | None = None,
+        header: bool | None = None,
+        quote: str = '"',
+        infer_types: bool = True,
+    ) -> DataFrame:
+        """A table from CSV text. Delimiter, header and types are found out unless given."""
+        from querymode.text import csv_batches
+
+        batches = csv_batches(text, delimiter=delimiter, header=header, quote=quote, infer_types=infer_types)
+        return _frame_of(batches, name)
+
+    @staticmethod
+    def demo() -> DataFrame:
+        """A few hundred thousand orders, the same on every machine."""
+        from querymode.demo import orders
+
+        return default_session()._arrow_frame(orders(), "orders")
+
+    # ---- running ----
+
+    def _execute(
+        self, node: Node, *, memory: int | str | None = None, timeout: float | None = None
+    ) -> Result:
+        from querymode.execute import local
+        from querymode.result import Result
+
+        work = lower(node)
+        limit = None if memory is None else parse_size(memory, "memory")
+        answer = local.run(
+            work,
+            self._budget,
+            thread_count=self.threads,
+            memory=limit,
+            timeout=self.timeout if timeout is None else _seconds(timeout),
+            hardened=self.hardened,
+        )
+        stats = {
+            "rows": answer.row_count,
+            "ms": round(answer.seconds * 1000, 3),
+            "lanes": answer.lane_count,
+            "threads": answer.thread_count,
+            "crossings": answer.crossings,
+            "result_bytes": sum(map(len, answer.batches)),
+        }
+        return Result(answer.batches, work.schema, stats)
+
+
+_default: QueryMode | None = None
+
+
+def default_session() -> QueryMode:
+    """The session behind tables that were made without one."""
+    global _default
+    if _default is None:
+        _default = QueryMode()
+    return _default
+
+
+def _frame_of(batches: list[bytes], name: str | None) -> DataFrame:
+    from querymode.qmcb_table import from_qmcb
+
+    table: MemoryTable = from_qmcb(batches, name)
+    return DataFrame(default_session(), Scan(table))
+
+
+def parse_size(value: int | str, what: str) -> int:
+    """Bytes: a number, or text such as "64MiB", "2GB", "500 kB"."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        size: float = value
+    elif isinstance(value, str):
+        text = value.strip().lower()
+        digits = text.rstrip("bikmgt ")
+        unit = text[len(digits) :].strip()
+        try:
+            size = float(digits) * (_SIZE_UNITS[unit] if unit else 1)
+        except (ValueError, KeyError):
+            size = 0
+    else:
+        size = 0
+    if not 0 < size < 1 << 50:
+        raise error("QUERY_FAILED", f'{what}={value!r} is not a size; write "512MiB" or a number of bytes')
+    return int(size)
+
+
+def _thread_count(threads: int | None) -> int:
+    if threads is None:
+        available = getattr(os, "sched_getaffinity", None)
+        return len(available(0)) if available is not None else os.cpu_count() or 1
+    if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= 1024:
+        raise error("QUERY_FAILED", f"threads={threads!r}; it is a number from 1 to 1024")
+    return threads
+
+
+def _seconds(timeout: float | None) -> float | None:
+    if timeout is None:
+        return None
+    if not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or not timeout > 0:
+        raise error("QUERY_FAILED", f"timeout={timeout!r}; it is a number of seconds above 0")
+    return float(timeout)

@@ -1,0 +1,94 @@
+"""Text and Python rows → QMCB batches, by the engine's own parsers."""
+
+from __future__ import annotations
+
+from querymode._abi import TextFormat
+from querymode.errors import error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+_HEADER = {False: 0, True: 1, None: 2}
+
+
+def csv_batches(
+    text: str | bytes, *, delimiter: str | None, header: bool | None, quote: str, infer_types: bool
+) -> list[bytes]:
+    from querymode.execute.single import parse_text
+
+    options = bytes(
+        (
+            0 if delimiter is None else _character(delimiter, "delimiter"),
+            _character(quote, "quote") if quote else 0,
+            0,  # quotes are doubled, not escaped
+            _HEADER[header],
+            infer_types,
+            0,  # no words for NULL beside the empty field
+            0,
+            0,  # columns are inferred
+        )
+    )
+    return parse_text(TextFormat.CSV, _encoded(text, "from_csv"), options)
+
+
+def json_batches(rows: str | bytes | Iterable[Mapping[str, Any]]) -> list[bytes]:
+    from querymode.execute.single import parse_text
+
+    if isinstance(rows, (str, bytes, bytearray, memoryview)):
+        text = _encoded(rows, "from_json")
+    else:
+        text = _dumped(rows)
+    return parse_text(TextFormat.JSON, text, bytes((1, 0, 0, 0)))
+
+
+def _dumped(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    import json
+
+    if isinstance(rows, dict) or not hasattr(rows, "__iter__"):
+        raise error("INVALID_FORMAT", f"from_json takes a list of dicts, not {type(rows).__name__}")
+    listed = list(rows)
+    for position, row in enumerate(listed):
+        if not isinstance(row, dict):
+            kind = type(row).__name__
+            raise error("INVALID_FORMAT", f"from_json takes a list of dicts, but row {position} is {kind}")
+    try:
+        return json.dumps(listed, default=_plain).encode()
+    except (ValueError, RecursionError) as cause:
+        raise error("INVALID_FORMAT", f"these rows cannot be written as JSON: {cause}") from None
+
+
+def _plain(value: object) -> object:
+    """Dates as ISO text, which the reader turns back; numpy scalars as Python numbers."""
+    import datetime as dt
+
+    if isinstance(value, (dt.date, dt.time)):
+        return value.isoformat()
+    convert = getattr(value, "item", None) or getattr(value, "tolist", None)
+    if convert is not None:
+        return convert()
+    if type(value).__name__ == "UUID":
+        return str(value)
+    raise error(
+        "NOT_SUPPORTED",
+        f"from_json cannot hold {type(value).__name__}; make an Arrow table of these rows and use from_arrow",
+    )
+
+
+def _encoded(text: str | bytes | bytearray | memoryview, what: str) -> bytes:
+    if isinstance(text, (bytes, bytearray, memoryview)):
+        return bytes(text)
+    if not isinstance(text, str):
+        raise error("INVALID_FORMAT", f"{what} takes text, not {type(text).__name__}")
+    try:
+        return text.encode()
+    except UnicodeEncodeError as cause:
+        raise error("INVALID_FORMAT", f"{what}: character {cause.start} is not valid Unicode") from None
+
+
+def _character(text: str, what: str) -> int:
+    raw = text.encode() if isinstance(text, str) else b""
+    if len(raw) != 1:
+        raise error("INVALID_FORMAT", f"{what} is one ASCII character, not {text!r}")
+    return raw[0]
