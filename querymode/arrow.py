@@ -1,0 +1,751 @@
+"""Arrow tables into ours, and answers into Arrow.
+
+On the way in, each type is first made plain: dictionaries, runs and views become their values, extensions
+what they are stored as. Arrays that are plain already, which most are, are handed on as views of Arrow's
+own buffers. Some types have no twin here and come out as another one:
+
+    decimal32/64/256     decimal128              date64        date32
+    large and view types the usual string, binary and list
+    duration             month_day_nano_interval, all of it nanoseconds
+    fixed_size_list      stays for float32 and float16 (a vector); else list
+
+int128 comes out as decimal128(38, 0), the only 16-byte integer Arrow has.
+
+Unions have no columns here and are refused. Strings are trusted to be UTF-8, as Arrow promises.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from struct import unpack_from
+
+from querymode import types
+from querymode._abi import TimeUnit, TypeTag
+from querymode.errors import QueryModeError, error
+from querymode.memory_table import HostColumn, MemoryTable, Morsel, morsel_rows
+from querymode.qmcb_table import cut_bits, cut_morsels, view_bytes
+from querymode.schema import Schema
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    import numpy as np
+    import pyarrow as pa
+
+    from querymode.qmcb import ColumnarBatch, ColumnarColumn
+    from querymode.types import DataType
+
+    # The stubs spell every kind of array and type; what is done here goes across all of them.
+    Array = Any
+    ArrowType = Any
+
+_UNITS = {name: unit for unit, name in types.UNIT_NAMES.items()}
+_OFFSET_MAX = (1 << 31) - 1
+#: Chunks that are on average this many times smaller than a morsel are copied together. Larger ones are
+#: not: a copy of the whole table costs its memory again, and more time than smaller morsels do.
+_JOINED_BELOW = 8
+#: The first integer of 39 digits.
+_DECIMAL_END = 10**38
+
+
+# ---- from Arrow ----
+
+
+def from_arrow(data: object, name: str | None = None) -> MemoryTable:
+    """A table over Arrow's buffers: a Table, RecordBatch, RecordBatchReader, a list of RecordBatches, or
+    whatever offers `__arrow_c_stream__` or `__arrow_c_array__` (Polars, DuckDB, pandas).
+
+    >>> import pyarrow
+    >>> from_arrow(pyarrow.table({"id": [1, 2]})).schema
+    Schema(id: int64)
+    """
+    given = _as_table(data)
+    schema, table = _made_plain(given)
+    return MemoryTable(schema, list(_morsels(table, schema)), name)
+
+
+def _as_table(data: object) -> pa.Table:
+    import pyarrow as pa
+
+    try:
+        table = _find_table(data)
+        if table is not None:
+            table.validate()
+            return table
+    except pa.ArrowMemoryError:
+        raise
+    except pa.ArrowException as cause:
+        raise error("INVALID_FORMAT", f"Arrow data of {_kind(data)} cannot be read: {cause}") from cause
+    raise error(
+        "INVALID_FORMAT",
+        f"{_kind(data)} is not an Arrow table. Give a pyarrow Table, RecordBatch or RecordBatchReader, a "
+        "list of RecordBatches, or an object with __arrow_c_stream__, such as a frame of Polars, DuckDB or "
+        "pandas ≥ 2.2; pyarrow.table(…) makes a table of a dict of columns",
+    )
+
+
+def _find_table(data: Any) -> pa.Table | None:
+    import pyarrow as pa
+
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, pa.RecordBatchReader):
+        return data.read_all()
+    if isinstance(data, list | tuple):
+        is_batches = bool(data) and all(isinstance(batch, pa.RecordBatch) for batch in data)
+        return pa.Table.from_batches(list(data)) if is_batches else None
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data).read_all()
+    if hasattr(data, "__arrow_c_array__"):
+        return pa.Table.from_batches([pa.record_batch(data)])
+    return None
+
+
+def _kind(data: object) -> str:
+    kind = type(data)
+    prefix = "" if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}."
+    return f"a {prefix}{kind.__qualname__}"
+
+
+def _made_plain(given: pa.Table) -> tuple[Schema, pa.Table]:
+    import pyarrow as pa
+
+    columns = []
+    fields = []
+    for field, chunks in zip(given.schema, given.columns, strict=True):
+        column, data_type = _plain_column(field.name, chunks)
+        columns.append(column)
+        fields.append((field.name, data_type))
+    schema = Schema(fields)
+    # A table made of no columns would forget its rows.
+    return schema, pa.table(columns, names=list(schema.names)) if columns else given
+
+
+def _plain_column(name: str, chunks: Any) -> tuple[Any, DataType]:
+    import pyarrow as pa
+
+    given = chunks.type
+    try:
+        target = _plain_type(given)
+        data_type = _data_type(target)
+    except QueryModeError as cause:
+        raise error(cause.code, f"column {name!r}: {cause.message}", column=name) from cause
+    if target is given:
+        return chunks, data_type
+    try:
+        try:
+            return pa.chunked_array([_plain(chunk) for chunk in chunks.chunks], target), data_type
+        except (pa.ArrowInvalid, pa.ArrowCapacityError):
+            # Text that took little room as a dictionary or in views may need offsets of 8 bytes.
+            target = _plain_type(given, large=True)
+            return pa.chunked_array([_plain(chunk, large=True) for chunk in chunks.chunks], target), data_type
+    except pa.ArrowMemoryError:
+        raise
+    except pa.ArrowException as cause:
+        raise error(
+            "INVALID_FORMAT", f"column {name!r} of {given}: {cause}; cast it before", column=name
+        ) from cause
+
+
+def _plain_type(given: ArrowType, large: bool = False) -> ArrowType:
+    """The type that `_plain` gives arrays of this one; itself where there is nothing to do."""
+    import pyarrow as pa
+    from pyarrow import types as kinds
+
+    if isinstance(given, pa.BaseExtensionType):
+        return _plain_type(given.storage_type, large)
+    if kinds.is_dictionary(given) or kinds.is_run_end_encoded(given):
+        return _widened(_plain_type(given.value_type, large), large)
+    if kinds.is_string_view(given):
+        return pa.large_string() if large else pa.string()
+    if kinds.is_binary_view(given):
+        return pa.large_binary() if large else pa.binary()
+    if kinds.is_decimal256(given) and given.precision <= types.DECIMAL_PRECISION_MAX:
+        return pa.decimal128(given.precision, given.scale)
+    if kinds.is_date64(given):
+        return pa.date32()
+    if kinds.is_duration(given):
+        return pa.month_day_nano_interval()
+    return _plain_nested_type(given, large) if kinds.is_nested(given) else given
+
+
+def _widened(plain: ArrowType, large: bool) -> ArrowType:
+    import pyarrow as pa
+
+    wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+    return wide.get(plain, plain) if large else plain
+
+
+def _plain_nested_type(given: ArrowType, large: bool) -> ArrowType:
+    import pyarrow as pa
+    from pyarrow import types as kinds
+
+    if kinds.is_union(given):
+        return given
+    old = [given.field(index).type for index in range(given.num_fields)]
+    if kinds.is_map(given):
+        old = [given.key_type, given.item_type]
+    new = [_plain_type(child, large) for child in old]
+    is_vector = kinds.is_fixed_size_list(given) and new[0] in (pa.float32(), pa.float16())
+    is_kept = is_vector or any(
+        is_kind(given) for is_kind in (kinds.is_struct, kinds.is_map, kinds.is_list, kinds.is_large_list)
+    )
+    if is_kept and all(a is b for a, b in zip(old, new, strict=True)):
+        return given
+    if kinds.is_struct(given):
+        return pa.struct([field.with_type(child) for field, child in zip(given, new, strict=True)])
+    if kinds.is_map(given):
+        return pa.map_(*new)
+    if is_vector:
+        return pa.list_(new[0], given.list_size)
+    if kinds.is_large_list(given) or kinds.is_large_list_view(given) or (large and not kinds.is_list(given)):
+        return pa.large_list(new[0])
+    return pa.list_(new[0])
+
+
+def _data_type(plain: ArrowType) -> DataType:
+    from pyarrow import types as kinds
+
+    found = _plain_types().get(plain)
+    if found is not None:
+        return found
+    if kinds.is_decimal(plain) and plain.precision <= types.DECIMAL_PRECISION_MAX:
+        return types.decimal(plain.precision, plain.scale)
+    if kinds.is_fixed_size_binary(plain):
+        return types.fixed_binary(plain.byte_width)
+    if kinds.is_time(plain):
+        return types.time(_UNITS[plain.unit])
+    if kinds.is_timestamp(plain):
+        return types.timestamp(_UNITS[plain.unit], plain.tz or "")
+    if kinds.is_fixed_size_list(plain):
+        return types.vector(plain.list_size, half=kinds.is_float16(plain.value_type))
+    if kinds.is_list(plain) or kinds.is_large_list(plain):
+        return types.list_of(_data_type(plain.value_type))
+    if kinds.is_struct(plain):
+        return types.struct_of((field.name, _data_type(field.type)) for field in plain)
+    if kinds.is_map(plain):
+        return types.map_of(_data_type(plain.key_type), _data_type(plain.item_type))
+    raise error("NOT_SUPPORTED", f"Arrow's {plain} has no type here; cast it or leave it out")
+
+
+@cache
+def _plain_types() -> dict[ArrowType, DataType]:
+    import pyarrow as pa
+
+    # int128 comes out as a decimal, but decimals that come in stay decimals.
+    twins = [data_type for data_type in types.PLAIN_TYPES.values() if data_type != types.INT128]
+    found = {arrow_type(data_type): data_type for data_type in twins}
+    return {**found, pa.large_string(): types.UTF8, pa.large_binary(): types.BINARY}
+
+
+# ---- plain arrays ----
+
+
+def _plain(array: Array, large: bool = False) -> Array:
+    """The same values in an array of `_plain_type`."""
+    import pyarrow as pa
+    from pyarrow import types as kinds
+
+    given = array.type
+    target = _plain_type(given, large)
+    if target is given:
+        return array
+    if isinstance(given, pa.BaseExtensionType):
+        return _plain(array.storage, large)
+    if kinds.is_dictionary(given):
+        if len(array.dictionary) == 0:
+            # Below a NULL struct pyarrow writes indices all the same.
+            return pa.nulls(len(array), target)
+        return _plain(array.dictionary, large).cast(target).take(array.indices)
+    if kinds.is_run_end_encoded(given):
+        return _plain(array.values, large).cast(target).take(_run_indices(array))
+    if kinds.is_duration(given):
+        return _plain_duration(array)
+    if kinds.is_struct(given):
+        fields = [_plain(array.field(index), large) for index in range(given.num_fields)]
+        return _from_parts(target, array, [], fields)
+    if kinds.is_nested(given):
+        return _plain_list(array, target, large)
+    if kinds.is_string_view(given) or kinds.is_binary_view(given):
+        _check_view_size(array, large)
+    return array.cast(target)
+
+
+def _check_view_size(array: Array, large: bool) -> None:
+    """pyarrow's own cast does not notice when 4-byte offsets overflow."""
+    import numpy as np
+    import pyarrow as pa
+
+    if large or len(array) == 0:
+        return
+    # A view is 16 bytes, its length the first four.
+    views = np.frombuffer(_view(array.buffers()[1]), np.int32).reshape(-1, 4)
+    size = int(views[array.offset : array.offset + len(array), 0].sum(dtype=np.int64))
+    if size > _OFFSET_MAX:
+        raise pa.ArrowCapacityError(f"{size} bytes of text in one array")
+
+
+def _from_parts(target: ArrowType, array: Array, buffers: list[Any], children: list[Array]) -> Array:
+    """An array with the NULLs of another one, whose slice is not seen any more."""
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(target, len(array), [_validity(array), *buffers], -1, 0, children)
+
+
+def _validity(array: Array) -> pa.Buffer | None:
+    import pyarrow.compute as pc
+
+    if array.null_count == 0:
+        return None
+    # Computed, so it begins with a byte, wherever the array began.
+    valid: Array = pc.invert(pc.is_null(array))
+    assert valid.offset == 0
+    bits: pa.Buffer = valid.buffers()[1]
+    return bits
+
+
+def _run_indices(array: Array) -> Array:
+    """For each row, which of the values it has. Runs end at rows of the array before it was sliced."""
+    import numpy as np
+
+    ends = np.asarray(array.run_ends).astype(np.int64) - array.offset
+    ends = np.clip(ends, 0, len(array))
+    return np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+
+
+def _plain_duration(array: Array) -> Array:
+    import numpy as np
+    import pyarrow as pa
+
+    exact = array.cast(pa.duration("ns"))
+    values = np.zeros((len(exact), 2), np.int64)
+    if len(exact):
+        ticks = np.frombuffer(exact.buffers()[1], np.int64)
+        values[:, 1] = ticks[exact.offset : exact.offset + len(exact)]
+    return _from_parts(pa.month_day_nano_interval(), exact, [_owned(values)], [])
+
+
+def _plain_list(array: Array, target: ArrowType, large: bool) -> Array:
+    """Lists of every kind, and maps, in order and without gaps."""
+    import numpy as np
+    import pyarrow as pa
+    from pyarrow import types as kinds
+
+    given = array.type
+    if kinds.is_list_view(given) or kinds.is_large_list_view(given):
+        items, offsets = _gathered(array, large)
+    elif kinds.is_fixed_size_list(given):
+        size = given.list_size
+        items = array.values.slice(array.offset * size, len(array) * size)
+        offsets = np.arange(len(array) + 1, dtype=np.int64) * size
+    else:
+        offsets = _offsets(array)
+        items = array.values.slice(offsets[0], offsets[-1] - offsets[0])
+        offsets = offsets - offsets[0]
+    if kinds.is_fixed_size_list(target):
+        return _from_parts(target, array, [], [_plain(items, large)])
+    width = np.int64 if kinds.is_large_list(target) else np.int32
+    if offsets[-1] > np.iinfo(width).max:
+        raise pa.ArrowCapacityError(f"{offsets[-1]} items in one list array")
+    if kinds.is_map(target):
+        fields = [_plain(items.field(index), large) for index in range(2)]
+        entry = pa.struct([target.key_field, target.item_field])
+        child = pa.Array.from_buffers(entry, len(items), [None], 0, 0, fields)
+    else:
+        child = _plain(items, large)
+    return _from_parts(target, array, [_owned(offsets.astype(width))], [child])
+
+
+def _offsets(array: Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+    import numpy as np
+    from pyarrow import types as kinds
+
+    buffer = array.buffers()[1]
+    if len(array) == 0 or buffer is None:
+        return np.zeros(1, np.int64)
+    width = np.int64 if kinds.is_large_list(array.type) else np.int32
+    return np.frombuffer(buffer, width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+
+
+def _gathered(array: Array, large: bool) -> tuple[Array, np.ndarray[Any, np.dtype[np.int64]]]:
+    """The items of views in the order of rows, and offsets. Views may overlap and lie in any order."""
+    import numpy as np
+
+    starts = np.asarray(array.offsets).astype(np.int64)
+    sizes = np.asarray(array.sizes).astype(np.int64)
+    if array.null_count:
+        sizes = np.where(np.asarray(array.is_valid()), sizes, 0)
+    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
+    used = starts[sizes > 0]
+    first, last = (used.min(), (starts + sizes)[sizes > 0].max()) if len(used) else (0, 0)
+    indices = np.repeat(starts - first - offsets[:-1], sizes) + np.arange(offsets[-1])
+    # Views of text cannot be taken from, so the items become plain before.
+    return _plain(array.values.slice(first, last - first), large).take(indices), offsets
+
+
+# ---- morsels ----
+
+
+def _morsels(table: pa.Table, schema: Schema) -> Iterator[Morsel]:
+    rows_max = morsel_rows(table.nbytes / max(table.num_rows, 1))
+    if not len(schema):
+        yield from cut_morsels((), table.num_rows, rows_max)
+        return
+    batches = [batch for batch in table.to_batches() if batch.num_rows]
+    if len(batches) > 1 and table.num_rows * _JOINED_BELOW < len(batches) * rows_max:
+        batches = [
+            batch
+            for start in range(0, table.num_rows, rows_max)
+            for batch in _joined(table.slice(start, rows_max))
+        ]
+    for batch in batches:
+        columns = [
+            host_column(array, data_type, name)
+            for array, (name, data_type) in zip(batch.columns, schema, strict=True)
+        ]
+        yield from cut_morsels(columns, batch.num_rows, rows_max)
+
+
+def _joined(table: pa.Table) -> list[pa.RecordBatch]:
+    import pyarrow as pa
+
+    try:
+        return table.combine_chunks().to_batches()
+    except (pa.ArrowInvalid, pa.ArrowCapacityError):
+        # More than 2 GiB of text inside lists, in what is 16 MiB on average.
+        half = table.num_rows // 2
+        if half == 0:
+            raise
+        return _joined(table.slice(0, half)) + _joined(table.slice(half))
+
+
+def host_column(array: Array, data_type: DataType, name: str) -> HostColumn:
+    """A plain array as a column of views; `name` is for errors."""
+    column = HostColumn(data_type, len(array))
+    tag = data_type.tag
+    if tag == TypeTag.NULL:
+        return column
+    buffers = array.buffers()
+    start, count = array.offset, len(array)
+    if array.null_count:
+        column.validity, column.validity_bit = cut_bits(buffers[0], start, count)
+    if tag == TypeTag.STRUCTURE:
+        column.children = tuple(
+            host_column(array.field(index), child, name)
+            for index, (_, child) in enumerate(data_type.children)
+        )
+    elif types.has_offsets(data_type):
+        _set_spans(column, array, name)
+    elif count == 0:
+        column.data = b""
+    elif tag == TypeTag.BOOL:
+        column.data, column.data_bit = cut_bits(buffers[1], start, count)
+    else:
+        if types.is_vector(data_type):
+            array = _elements(array, name)
+            buffers, start = array.buffers(), array.offset
+            width = array.type.byte_width
+            count = len(array)
+        else:
+            width = column.value_width = array.type.byte_width
+        column.data = _view(buffers[1])[start * width : (start + count) * width]
+    return column
+
+
+def _view(buffer: pa.Buffer | None) -> memoryview:
+    return memoryview(b"") if buffer is None else view_bytes(memoryview(buffer))
+
+
+def _set_spans(column: HostColumn, array: Array, name: str) -> None:
+    from pyarrow import types as kinds
+
+    data_type = column.type
+    given = array.type
+    wide = kinds.is_large_list(given) or kinds.is_large_string(given) or kinds.is_large_binary(given)
+    width = column.offset_width = 8 if wide else 4
+    offsets, start, count = array.buffers()[1], array.offset, len(array)
+    first = last = 0
+    if count == 0:
+        # The buffer may be missing, or any offset may stand in it.
+        column.offsets = bytes(width)
+    else:
+        column.offsets = _view(offsets)[start * width : (start + count + 1) * width]
+        first, last = (
+            unpack_from("<q" if wide else "<i", column.offsets, at * width)[0] for at in (0, count)
+        )
+    column.offset_base = first
+    if not types.is_nested(data_type):
+        column.data = _view(array.buffers()[2])[first:last]
+        return
+    is_map = data_type.tag == TypeTag.MAP
+    item = types.map_entries(data_type) if is_map else data_type.children[0][1]
+    column.children = (host_column(array.values.slice(first, last - first), item, name),)
+
+
+def _elements(array: Array, name: str) -> Array:
+    size = array.type.list_size
+    elements = array.values.slice(array.offset * size, len(array) * size)
+    # NULLs do no harm below a vector that is NULL itself.
+    if elements.null_count and array.flatten().null_count:
+        raise error(
+            "NOT_SUPPORTED",
+            f"column {name!r}: a vector of {array.type} has NULL elements; cast the column to list<"
+            f"{array.type.value_type}>",
+            column=name,
+        )
+    return elements
+
+
+# ---- to Arrow ----
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """Every field may be NULL."""
+    import pyarrow as pa
+
+    return pa.schema([pa.field(name, arrow_type(data_type)) for name, data_type in schema])
+
+
+def arrow_type(data_type: DataType) -> ArrowType:
+    import pyarrow as pa
+
+    tag = data_type.tag
+    if tag in types.PLAIN_TYPES:
+        return _PLAIN_MAKERS[tag](pa)
+    if tag == TypeTag.DECIMAL:
+        return pa.decimal128(data_type.precision, data_type.scale)
+    unit = types.UNIT_NAMES[data_type.unit]
+    if tag == TypeTag.TIME:
+        return pa.time32(unit) if _is_short(data_type) else pa.time64(unit)
+    if tag == TypeTag.TIMESTAMP:
+        return pa.timestamp(unit, data_type.zone or None)
+    if tag == TypeTag.STRUCTURE:
+        return pa.struct([pa.field(name, arrow_type(child)) for name, child in data_type.children])
+    children = [arrow_type(child) for _, child in data_type.children]
+    if tag == TypeTag.LIST:
+        return pa.list_(children[0])
+    if tag == TypeTag.MAP:
+        return pa.map_(children[0], children[1])
+    if data_type.width > _OFFSET_MAX:
+        raise error("NOT_SUPPORTED", f"Arrow has no values as wide as {data_type}; leave the column out")
+    if tag == TypeTag.FIXED_BINARY:
+        return pa.binary(data_type.width)
+    return pa.list_(pa.float16() if tag == TypeTag.F16VEC else pa.float32(), data_type.width)
+
+
+_PLAIN_MAKERS: dict[TypeTag, Callable[[Any], ArrowType]] = {
+    TypeTag.F64: lambda pa: pa.float64(),
+    TypeTag.I64: lambda pa: pa.int64(),
+    TypeTag.UTF8: lambda pa: pa.string(),
+    TypeTag.BOOL: lambda pa: pa.bool_(),
+    TypeTag.NULL: lambda pa: pa.null(),
+    TypeTag.I32: lambda pa: pa.int32(),
+    TypeTag.F32: lambda pa: pa.float32(),
+    TypeTag.I8: lambda pa: pa.int8(),
+    TypeTag.I16: lambda pa: pa.int16(),
+    TypeTag.U8: lambda pa: pa.uint8(),
+    TypeTag.U16: lambda pa: pa.uint16(),
+    TypeTag.U32: lambda pa: pa.uint32(),
+    TypeTag.U64: lambda pa: pa.uint64(),
+    TypeTag.F16: lambda pa: pa.float16(),
+    TypeTag.I128: lambda pa: pa.decimal128(38, 0),
+    TypeTag.BINARY: lambda pa: pa.binary(),
+    TypeTag.DATE: lambda pa: pa.date32(),
+    TypeTag.INTERVAL: lambda pa: pa.month_day_nano_interval(),
+}
+
+
+def _is_short(data_type: DataType) -> bool:
+    """Arrow's times of these units have 4 bytes, ours 8."""
+    return data_type.tag == TypeTag.TIME and data_type.unit in (TimeUnit.SECOND, TimeUnit.MILLISECOND)
+
+
+def to_arrow(batches: list[ColumnarBatch], schema: Schema) -> pa.Table:
+    """A table with a chunk for each batch. It refers to the batches' bytes where they are aligned."""
+    import pyarrow as pa
+
+    arrow = arrow_schema(schema)
+    parts: list[pa.RecordBatch] = []
+    for batch in batches:
+        columns = zip(batch.columns, schema.types, strict=True)
+        assert all(_stored_alike(column.data_type, data_type) for column, data_type in columns)
+        parts += _record_batches(batch, arrow, 0, batch.row_count)
+    return pa.Table.from_batches(parts, arrow)
+
+
+def _stored_alike(a: DataType, b: DataType) -> bool:
+    """Zones and names of fields are the schema's matter."""
+    if (a.tag, a.precision, a.scale, a.unit, a.width) != (b.tag, b.precision, b.scale, b.unit, b.width):
+        return False
+    children = zip(a.children, b.children, strict=True)
+    return len(a.children) == len(b.children) and all(_stored_alike(x[1], y[1]) for x, y in children)
+
+
+class _TooWide(Exception):
+    """More bytes or items than 4-byte offsets of Arrow, which are signed, can tell."""
+
+
+def _record_batches(batch: ColumnarBatch, schema: pa.Schema, start: int, count: int) -> list[pa.RecordBatch]:
+    import pyarrow as pa
+
+    if not batch.columns:
+        rows = pa.Array.from_buffers(pa.struct([]), count, [None])
+        return [pa.RecordBatch.from_struct_array(rows)]  # type: ignore[arg-type]
+    try:
+        arrays = [
+            _export(column, field.type, start, count)
+            for column, field in zip(batch.columns, schema, strict=True)
+        ]
+        return [pa.RecordBatch.from_arrays(arrays, schema=schema)]
+    except _TooWide:
+        if count == 1:
+            raise error(
+                "NOT_SUPPORTED", "Arrow's strings and lists end at 2 GiB, and a value is larger"
+            ) from None
+        half = count // 2
+        rest = _record_batches(batch, schema, start + half, count - half)
+        return _record_batches(batch, schema, start, half) + rest
+
+
+def _export(column: ColumnarColumn, target: ArrowType, start: int, count: int) -> Array:
+    """Rows of a column as an array."""
+    import pyarrow as pa
+
+    data_type, tag = column.data_type, column.data_type.tag
+    if tag == TypeTag.NULL:
+        return pa.nulls(count)
+    buffers: list[Any] = [_valid_bits(column.null_bitmap, start, count)]
+    children: list[Array] = []
+    if tag == TypeTag.BOOL:
+        buffers.append(_buffer(_bits(column.data, start, count)))
+    elif tag == TypeTag.STRUCTURE:
+        children = [
+            _export(child, field.type, start, count)
+            for child, field in zip(column.children, target, strict=True)
+        ]
+    elif types.has_offsets(data_type):
+        offsets, first, last = _export_offsets(column.offsets, start, count)
+        buffers.append(offsets)
+        if column.children:
+            children = [_export(column.children[0], _item_type(target), first, last - first)]
+        else:
+            buffers.append(_buffer(view_bytes(column.data)[first:last]))
+    else:
+        size = types.value_size(data_type)
+        values = view_bytes(column.data)[start * size : (start + count) * size]
+        if types.is_vector(data_type):
+            flat = [None, _buffer(values)]
+            children = [pa.Array.from_buffers(target.value_type, count * data_type.width, flat)]
+        else:
+            buffers.append(_export_values(column, values, buffers[0]))
+    return pa.Array.from_buffers(target, count, buffers, -1, 0, children)
+
+
+def _item_type(target: ArrowType) -> ArrowType:
+    import pyarrow as pa
+    from pyarrow import types as kinds
+
+    return pa.struct([target.key_field, target.item_field]) if kinds.is_map(target) else target.value_type
+
+
+def _export_offsets(offsets: Any, start: int, count: int) -> tuple[pa.Buffer, int, int]:
+    import numpy as np
+
+    view = view_bytes(offsets)[start * 4 : (start + count + 1) * 4]
+    (first,), (last,) = unpack_from("<I", view), unpack_from("<I", view, count * 4)
+    if last - first > _OFFSET_MAX:
+        raise _TooWide
+    if first == 0:
+        return _buffer(view), 0, last
+    return _owned((np.frombuffer(view, np.uint32) - np.uint32(first)).astype(np.int32)), first, last
+
+
+def _export_values(column: ColumnarColumn, values: memoryview, validity: pa.Buffer | None) -> pa.Buffer:
+    import numpy as np
+
+    data_type = column.data_type
+    size = types.value_size(data_type)
+    if data_type.tag == TypeTag.DECIMAL and size == 8:
+        narrow = np.frombuffer(values, np.int64)
+        return _owned(np.stack((narrow, narrow >> 63), axis=1))
+    if _is_short(data_type):
+        wide = np.frombuffer(values, np.int64)
+        short = wide.astype(np.int32)
+        _check_rows(column, short == wide, validity, "times that are no times of a day")
+        return _owned(short)
+    if data_type.tag == TypeTag.I128:
+        _check_rows(
+            column, _fits_decimal(values), validity, "integers of 39 digits; cast it to float64 or utf8"
+        )
+    return _buffer(values, 16 if size == 16 else 8)
+
+
+def _fits_decimal(values: memoryview) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which 16-byte integers have at most 38 digits."""
+    import numpy as np
+
+    halves = np.frombuffer(values, np.uint64).reshape(-1, 2)
+    low, high = halves[:, 0], halves[:, 1].view(np.int64)
+    fits = np.ones(len(high), np.bool_)
+    for limit, beyond, below in (
+        (_DECIMAL_END, np.greater, np.greater_equal),
+        (-_DECIMAL_END, np.less, np.less_equal),
+    ):
+        limit_high, limit_low = limit >> 64, limit & ((1 << 64) - 1)
+        fits &= ~(beyond(high, limit_high) | ((high == limit_high) & below(low, np.uint64(limit_low))))
+    return fits
+
+
+def _check_rows(column: ColumnarColumn, good: Any, validity: pa.Buffer | None, what: str) -> None:
+    """Refuses a column with bad rows. What lies under a NULL is nobody's value."""
+    import numpy as np
+
+    if not good.all() and validity is not None:
+        valid = np.unpackbits(np.frombuffer(_view(validity), np.uint8), bitorder="little")
+        good = good | (valid[: len(good)] == 0)
+    if not good.all():
+        name = column.name
+        raise error("NOT_SUPPORTED", f"column {name!r} goes to Arrow with {what}", column=name)
+
+
+def _bits(bits: Any, start: int, count: int) -> memoryview:
+    """Bits of a bitmap, from the first bit of a byte on."""
+    import numpy as np
+
+    view, bit = cut_bits(bits, start, count)
+    if bit == 0:
+        return view
+    single = np.unpackbits(np.frombuffer(view, np.uint8), bitorder="little")[bit : bit + count]
+    return np.packbits(single, bitorder="little").data
+
+
+def _valid_bits(nulls: Any, start: int, count: int) -> pa.Buffer | None:
+    """Bit set = valid, from bit set = NULL."""
+    import numpy as np
+
+    if nulls is None:
+        return None
+    return _owned(np.invert(np.frombuffer(_bits(nulls, start, count), np.uint8)))
+
+
+def _owned(values: Any) -> pa.Buffer:
+    """The memory of a new numpy array, which is aligned."""
+    import pyarrow as pa
+
+    return pa.py_buffer(values)
+
+
+def _buffer(view: memoryview, alignment: int = 8) -> pa.Buffer:
+    """The bytes where they lie, unless readers that insist on alignment would refuse them there."""
+    import pyarrow as pa
+
+    buffer = pa.py_buffer(view)
+    if buffer.address % alignment == 0:
+        return buffer
+    target = pa.allocate_buffer(view.nbytes)
+    view_bytes(memoryview(target))[:] = view
+    return target
