@@ -279,6 +279,8 @@ pub const Exports = struct {
     pub const qm_query_open = fn (address: u32, size: u32, out: u32) callconv(.c) Status;
     /// `source` is the address of a `Source`, `out` of an `Output`.
     pub const qm_query_push = fn (query: u32, source: u32, out: u32) callconv(.c) Status;
+    /// Ends the input. When all output has been taken, the query starts afresh with the next push:
+    /// one opened plan serves many lanes.
     pub const qm_query_finish = fn (query: u32, out: u32) callconv(.c) Status;
     pub const qm_query_next = fn (query: u32, out: u32) callconv(.c) Status;
     pub const qm_query_close = fn (query: u32) callconv(.c) Status;

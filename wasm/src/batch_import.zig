@@ -15,6 +15,9 @@ const Column = column_module.Column;
 const DataType = schema.DataType;
 const Descriptor = abi.ColumnDescriptor;
 
+/// A map takes two descriptors (itself, and the structure of key and value) for one level of type.
+const depth_max = 2 * abi.type_depth_max;
+
 pub const Error = error{ Cancelled, InvalidFormat, OutOfMemory };
 
 /// Address and size → the bytes there, or null when they lie outside of memory.
@@ -46,7 +49,7 @@ const Importer = struct {
     /// The next descriptor and, for nested types, those behind it.
     fn import_column(self: *Importer, depth: u32) Error!Column {
         @setRuntimeSafety(true);
-        if (depth > abi.type_depth_max) return refuse("a type nested deeper than {d}", .{abi.type_depth_max});
+        if (depth > depth_max) return refuse("a type nested deeper than {d}", .{abi.type_depth_max});
         const given = try self.next_descriptor();
         var column: Column = .{ .type = try import_type(given), .row_count = given.row_count };
         column.validity = try self.import_bits(given.validity, given.validity_size, given.validity_bit, given.row_count);

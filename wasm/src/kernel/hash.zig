@@ -85,7 +85,8 @@ inline fn hash_bytes_at(data: []const u8, start: usize, size: usize) u64 {
     if (data.len - start < 16) return hash_words(load_short(data[start..][0..size]), size);
     const loaded: @Vector(16, u8) = data[start..][0..16].*;
     const mask: @Vector(16, u8) = length_masks[16 - size ..][0..16].*;
-    return hash_words(@bitCast(loaded & mask), size);
+    const words: @Vector(2, u64) = @bitCast(loaded & mask);
+    return hash_words(.{ words[0], words[1] }, size);
 }
 
 /// Sixteen bytes from position 16 - n on: n times 0xFF, then zeros.
@@ -134,7 +135,9 @@ pub fn hash_column(column: *const Column, start: u32, hashes: []u64, mode: Mode)
             while (done < hashes.len) {
                 const count = @min(hashes.len - done, block_rows);
                 fill(column, @intCast(start + done), block[0..count]);
-                for (hashes[done..][0..count], block[0..count]) |*to, hash| to.* = combine(to.*, hash);
+                for (hashes[done..][0..count], block[0..count]) |*to, hash| {
+                    to.* = combine(to.*, hash);
+                }
                 done += count;
             }
         },
@@ -174,11 +177,15 @@ fn fill(column: *const Column, start: u32, hashes: []u64) void {
 }
 
 fn fill_integers(comptime T: type, column: *const Column, start: u32, hashes: []u64) void {
-    for (hashes, column.values(T)[start..][0..hashes.len]) |*to, value| to.* = hash_integer(value);
+    for (hashes, column.values(T)[start..][0..hashes.len]) |*to, value| {
+        to.* = hash_integer(value);
+    }
 }
 
 fn fill_floats(comptime T: type, column: *const Column, start: u32, hashes: []u64) void {
-    for (hashes, column.values(T)[start..][0..hashes.len]) |*to, value| to.* = hash_float(widen(T, value));
+    for (hashes, column.values(T)[start..][0..hashes.len]) |*to, value| {
+        to.* = hash_float(widen(T, value));
+    }
 }
 
 inline fn widen(comptime T: type, value: T) f64 {

@@ -25,7 +25,7 @@ const assert = std.debug.assert;
 const block_rows = 64;
 const full_word: u64 = 0xFFFF_FFFF_FFFF_FFFF;
 /// At or below this many set bits of 64, visiting them one by one beats spreading all of them.
-const sparse_bits_max = 3;
+const sparse_bits_max = 6;
 
 /// Exact for every length up to 2^32 - 1 rows.
 pub fn sum_integer(comptime T: type, values: []const T, mask: ?[]const u8) i128 {

@@ -37,6 +37,15 @@ const State = struct {
     /// min and max of bytes: each group's own copy.
     texts: std.ArrayList([]u8) = .empty,
 
+    fn reset(self: *State, gpa: std.mem.Allocator) void {
+        self.counts.clearRetainingCapacity();
+        self.integers.clearRetainingCapacity();
+        self.floats.clearRetainingCapacity();
+        self.values.clearRetainingCapacity();
+        for (self.texts.items) |text| gpa.free(text);
+        self.texts.clearRetainingCapacity();
+    }
+
     fn deinit(self: *State, gpa: std.mem.Allocator) void {
         self.counts.deinit(gpa);
         self.integers.deinit(gpa);
@@ -73,6 +82,12 @@ pub const AggregateOperator = struct {
     pub fn deinit(self: *AggregateOperator) void {
         for (self.states) |*state| state.deinit(self.gpa);
         if (self.groups) |*groups| groups.deinit();
+    }
+
+    /// Forgets all rows, for the next lane.
+    pub fn reset(self: *AggregateOperator) Error!void {
+        for (self.states) |*state| state.reset(self.gpa);
+        if (self.groups) |*groups| try groups.reset() else try self.grow_states(1);
     }
 
     pub fn group_count(self: *const AggregateOperator) u32 {

@@ -45,6 +45,19 @@ pub const GroupTable = struct {
         self.* = undefined;
     }
 
+    /// Forgets all groups. The slots shrink again: clearing a table costs its size.
+    pub fn reset(self: *GroupTable) Error!void {
+        if (self.slots_log2 != slots_min_log2) {
+            const slots = try self.gpa.alloc(u32, 1 << slots_min_log2);
+            self.gpa.free(self.slots);
+            self.slots = slots;
+            self.slots_log2 = slots_min_log2;
+        }
+        @memset(self.slots, empty);
+        self.hashes.clearRetainingCapacity();
+        for (self.keys) |*key| key.reset();
+    }
+
     pub fn group_count(self: *const GroupTable) u32 {
         return @intCast(self.hashes.items.len);
     }

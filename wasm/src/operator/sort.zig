@@ -52,6 +52,13 @@ pub const SortOperator = struct {
         for (self.rows) |*builder| builder.deinit();
     }
 
+    /// Forgets all rows, for the next lane.
+    pub fn reset(self: *SortOperator) void {
+        for (self.rows) |*builder| builder.reset();
+        self.row_count = 0;
+        self.threshold = null;
+    }
+
     fn limit_rows(self: *const SortOperator) u32 {
         return std.math.cast(u32, self.node.limit) orelse std.math.maxInt(u32);
     }
