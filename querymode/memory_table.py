@@ -177,6 +177,7 @@ class MemoryTable:
         run = max(1, -(-count // LANE_COUNT_MAX))
         #: Each a range of morsels.
         self.lanes = [range(start, min(start + run, count)) for start in range(0, count, run)]
+        self._column_sizes: dict[int, int] = {}
 
     @property
     def lane_count(self) -> int:
@@ -185,9 +186,24 @@ class MemoryTable:
     def column_indices(self, names: Sequence[str]) -> tuple[int, ...]:
         return tuple(self.schema.index(name) for name in names)
 
+    def has_no_nulls(self, index: int) -> bool:
+        """Known without a look at any row: no morsel has a bitmap."""
+        from querymode.types import NULL
+
+        if self.schema.types[index] == NULL:
+            return False
+        return all(morsel.columns[index].validity is None for morsel in self.morsels)
+
     def memory_size(self, indices: Sequence[int]) -> int:
         """Bytes of these columns, over all morsels."""
-        return sum(morsel.columns[index].memory_size() for morsel in self.morsels for index in indices)
+        return sum(map(self._column_size, indices))
+
+    def _column_size(self, index: int) -> int:
+        size = self._column_sizes.get(index)
+        if size is None:
+            size = sum(morsel.columns[index].memory_size() for morsel in self.morsels)
+            self._column_sizes[index] = size
+        return size
 
 
 def morsel_rows(row_size: float) -> int:

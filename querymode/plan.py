@@ -13,7 +13,7 @@ from querymode import _abi
 from querymode._abi import AggregateOp, AggregatePhase, NodeTag
 from querymode.bind import Bound, aggregate_types, bind, bind_predicate, columns_of
 from querymode.errors import error
-from querymode.expr import Aggregate, Expr
+from querymode.expr import Aggregate, Column, Expr
 from querymode.schema import Schema
 from querymode.types import INT64, NULL, encode_type
 
@@ -160,6 +160,20 @@ def _has_order(data_type: DataType) -> bool:
     from querymode.types import is_nested, is_vector
 
     return not (is_nested(data_type) or is_vector(data_type) or data_type == NULL)
+
+
+def known_counts(node: Node) -> list[int] | None:
+    """The answer to counts over a whole table, where the table knows it without reading a row."""
+    if not isinstance(node, GroupBy) or node.keys or not isinstance(node.input, Scan):
+        return None
+    table = node.input.source
+    for _, call in node.calls:
+        if call.op == AggregateOp.COUNT_ROWS:
+            continue
+        whole = isinstance(call.value, Column) and table.has_no_nulls(table.schema.index(call.value.name))
+        if call.op != AggregateOp.COUNT or not whole:
+            return None
+    return [table.row_count] * len(node.calls)
 
 
 # ---- lowering ----

@@ -13,16 +13,17 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from collections import deque
 
 from querymode import _wasm
 from querymode._abi import OutputState, SourceKind
-from querymode.errors import MemoryExceededError, QueryModeError, error
+from querymode.errors import MemoryExceededError, error
 from querymode.execute import threads
 from querymode.execute.budget import Budget
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from querymode._wasm import Instance, Output
     from querymode.memory_table import MemoryTable
@@ -33,6 +34,8 @@ MIB = 1 << 20
 WORKER_SIZE_MIN = 48 * MIB
 #: Tables larger than this part of the budget are streamed through, not kept.
 RESIDENT_PART = 4
+#: Partial answers up to this size go through an instance's scratch block, without an allocation.
+SCRATCH_BATCH_SIZE = 32 << 10
 #: How long a cancelled call may take to notice before we stop waiting for it and abandon its instance.
 CANCEL_SECONDS = 2.0
 
@@ -87,7 +90,7 @@ def run(
             attempt = _Run(work, reservation.size, workers, deadline, hardened)
             answer = attempt.answer()
     except MemoryExceededError:
-        if attempt is None or (expected >= limit and workers == 1 and not attempt.kept_columns):
+        if attempt is None or (expected >= limit and workers == 1 and not attempt.keep):
             raise
         # Once more with everything there is, alone and without anything kept from before.
         with budget.reserve(limit, deadline) as reservation:
@@ -129,60 +132,71 @@ class _Run:
         self.table = work.source
         self.indices = self.table.column_indices(work.columns)
         self.table_id = table_id(self.table)
-        self.keep = keep and self._fits_resident()
-        self.kept_columns = False
+        self.keep = keep and self.table.memory_size(self.indices) * RESIDENT_PART <= size
         self.lock = threading.Lock()
         self.done = threading.Event()
-        self.running = 0
+        self.working = worker_count  # on lanes
+        self.left = 0
         self.failure: BaseException | None = None
         self.stopped = False
         self.instances: list[Instance] = []
         self.held = 0  # bytes of answers in this process
-        self.lane_answers: list[list[bytes]] = [[] for _ in self.table.lanes]
-        self.lane_rows = [0] * len(self.table.lanes)
-        self.finished_lanes = [False] * len(self.table.lanes)
-        self.todo = list(range(len(self.table.lanes)))
+        self.allowed: dict[Instance, int] = {}
+        self.answers: list[list[bytes]] = [[] for _ in self.table.lanes]
+        self.rows = [0] * len(self.table.lanes)
+        self.finished = [False] * len(self.table.lanes)
+        #: Lanes that no instance keeps, and those that one does.
+        self.lanes: deque[int] = deque()
+        self.kept_lanes: dict[Instance, deque[int]] = {}
         self.crossings = 0
-
-    def _fits_resident(self) -> bool:
-        return self.table.memory_size(self.indices) * RESIDENT_PART <= self.size
 
     # ---- the asking thread ----
 
     def answer(self) -> Answer:
-        answer = Answer()
-        answer.lane_count = len(self.table.lanes)
-        answer.thread_count = self.worker_count
-        self._on_workers([self._lanes] * self.worker_count if self.todo else [])
-        if self.work.final is not None or not self.table.lanes:
-            self._on_workers([self._final])
-        batches = [batch for lane in self.lane_answers for batch in lane]
-        answer.batches = batches
-        answer.row_count = sum(int.from_bytes(batch[4:8], "little") for batch in batches)
-        answer.crossings = self.crossings
-        return answer
-
-    def _on_workers(self, tasks: Sequence[Callable[[Instance], None]]) -> None:
-        if not tasks:
-            return
-        self.done.clear()
-        self.running = len(tasks)
+        warm = self._warm_instances()
         try:
-            for task in tasks:
-                threads.start(lambda task=task: self._work_on(task))  # type: ignore[misc]
+            for position in range(self.worker_count):
+                instance = warm[position] if position < len(warm) else None
+                threads.start(lambda instance=instance: self._work(instance))  # type: ignore[misc]
             self._wait()
         except BaseException:
             self._stop()
             raise
         if self.failure is not None:
-            failure, self.failure = self.failure, None
-            raise failure.with_traceback(None) if isinstance(failure, QueryModeError) else failure
+            raise self.failure.with_traceback(None)
+        answer = Answer()
+        answer.batches = [batch for lane in self.answers for batch in lane]
+        answer.row_count = sum(self.rows)
+        answer.lane_count = len(self.table.lanes)
+        answer.thread_count = self.worker_count
+        answer.crossings = self.crossings
+        return answer
+
+    def _warm_instances(self) -> list[Instance]:
+        """Idle instances, those that keep columns of this table first; each gets the lanes it keeps."""
+        share = self.size // self.worker_count
+        pool = _wasm.pool()
+        for _ in range(self.worker_count):
+            instance = pool.acquire_idle(share, hardened=self.hardened, prefer=self._kept_count)
+            if instance is None:
+                break
+            self.instances.append(instance)
+            self.kept_lanes[instance] = deque()
+        for lane, morsels in enumerate(self.table.lanes):
+            key = (self.table_id, morsels.start)
+            keepers = [self.kept_lanes[instance] for instance in self.instances if key in instance.resident]
+            (min(keepers, key=len) if keepers else self.lanes).append(lane)
+        return list(self.instances)
+
+    def _kept_count(self, instance: Instance) -> int:
+        return len(instance.resident.get((self.table_id, -1), ()))
 
     def _wait(self) -> None:
         remaining = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-        if self.done.wait(remaining):
-            return
-        raise error("QUERY_TIMEOUT", "the query ran longer than its timeout; raise timeout=, or ask for less")
+        if not self.done.wait(remaining):
+            raise error(
+                "QUERY_TIMEOUT", "the query ran longer than its timeout; raise timeout=, or ask for less"
+            )
 
     def _stop(self) -> None:
         """Cancels what runs and waits until it has noticed."""
@@ -195,46 +209,50 @@ class _Run:
 
     # ---- worker threads ----
 
-    def _work_on(self, task: Callable[[Instance], None]) -> None:
-        instance: Instance | None = None
+    def _work(self, instance: Instance | None) -> None:
+        """A worker's whole part: lanes while there are any; the last one to end runs the final plan."""
         try:
-            instance = self._take_instance()
+            if instance is None:
+                instance = self._new_instance()
             if instance is not None:
-                task(instance)
+                self._run_lanes(instance)
+                if self._is_last() and (self.work.final is not None or not self.table.lanes):
+                    self._run_final(instance)
         except _wasm.Cancelled:
             pass
         except BaseException as failure:  # handed to the asking thread, whatever it is
             self._fail(failure)
         finally:
-            if instance is not None:
-                self._leave(instance)
-            with self.lock:
-                self.running -= 1
-                last = self.running == 0
-            if last:
-                self.done.set()
+            self._leave(instance)
 
-    def _take_instance(self) -> Instance | None:
-        share = self.size // self.worker_count
-        instance = _wasm.pool().acquire(share, hardened=self.hardened, prefer=self._resident_count)
+    def _new_instance(self) -> Instance | None:
+        instance = _wasm.pool().acquire(self.size // self.worker_count, hardened=self.hardened)
         with self.lock:
             if not self.stopped:
                 self.instances.append(instance)
+                self.kept_lanes[instance] = deque()
                 return instance
         _wasm.pool().release(instance)
         return None
 
-    def _leave(self, instance: Instance) -> None:
+    def _is_last(self) -> bool:
         with self.lock:
-            if instance in self.instances:
+            self.working -= 1
+            return self.working == 0 and not self.stopped
+
+    def _leave(self, instance: Instance | None) -> None:
+        with self.lock:
+            if instance is not None:
                 self.instances.remove(instance)
-            self.crossings += instance.crossings
-            instance.crossings = 0
-            clean = self.failure is None and not self.stopped
-        if clean:
-            _wasm.pool().release(instance)
-        else:
-            _wasm.pool().discard(instance)
+                self.crossings += instance.crossings
+                instance.crossings = 0
+            clean = not self.stopped
+            self.left += 1
+            last = self.left == self.worker_count
+        if instance is not None:
+            _wasm.pool().release(instance) if clean else _wasm.pool().discard(instance)
+        if last:
+            self.done.set()
 
     def _fail(self, failure: BaseException) -> None:
         with self.lock:
@@ -246,61 +264,58 @@ class _Run:
             instance.cancel()
 
     def _allow(self, instance: Instance) -> None:
-        """Lets the instance grow by its share of what nobody uses now."""
+        """Lets the instance grow by its share of what nobody uses now. Costs little when nothing changed."""
         with self.lock:
             if self.stopped:
                 raise _wasm.Cancelled("stopped")
             used = self.held + sum(other.memory_size for other in self.instances)
+            if used == self.allowed.get(instance):
+                return
+            self.allowed[instance] = used
             free = max(0, self.size - used)
-            instance.set_limit(instance.memory_size + free // max(1, len(self.instances)))
+            instance.set_limit(instance.memory_size + free // len(self.instances))
 
     # ---- lanes ----
 
-    def _resident_count(self, instance: Instance) -> int:
-        return sum(1 for key in instance.resident if key[0] == self.table_id)
-
-    def _lanes(self, instance: Instance) -> None:
+    def _run_lanes(self, instance: Instance) -> None:
         _forget_dead_tables(instance)
-        while True:
+        lane = self._next_lane(instance)
+        if lane is None:
+            return
+        self._allow(instance)
+        query = instance.query_open(self.work.lane)
+        while lane is not None:
+            self._run_lane(instance, query, lane)
             lane = self._next_lane(instance)
-            if lane is None:
-                return
-            self._run_lane(instance, lane)
+        instance.query_close(query)
 
     def _next_lane(self, instance: Instance) -> int | None:
-        """A lane whose columns this instance keeps, else the first that is left."""
+        """A lane whose columns this instance keeps, else one that nobody keeps, else a busy one's last."""
         with self.lock:
-            if self.stopped or not self.todo or self._has_enough():
+            if self.stopped or self._has_enough():
                 return None
-            for position, lane in enumerate(self.todo):
-                if (self.table_id, self.table.lanes[lane].start) in instance.resident:
-                    return self.todo.pop(position)
-            for position, lane in enumerate(self.todo):
-                if not self._kept_elsewhere(instance, lane):
-                    return self.todo.pop(position)
-            # All that is left is kept by others: help only one that has plenty.
-            return self.todo.pop() if len(self.todo) > len(self.instances) else None
-
-    def _kept_elsewhere(self, instance: Instance, lane: int) -> bool:
-        key = (self.table_id, self.table.lanes[lane].start)
-        return any(key in other.resident for other in self.instances if other is not instance)
+            own = self.kept_lanes[instance]
+            if own:
+                return own.popleft()
+            if self.lanes:
+                return self.lanes.popleft()
+            longest = max(self.kept_lanes.values(), key=len)
+            return longest.pop() if len(longest) > 1 else None
 
     def _has_enough(self) -> bool:
         """LIMIT: the finished lanes at the front give all the rows that are wanted."""
         if self.work.rows_needed is None:
             return False
         rows = 0
-        for lane, finished in enumerate(self.finished_lanes):
-            rows += self.lane_rows[lane]
+        for lane, finished in enumerate(self.finished):
+            rows += self.rows[lane]
             if rows >= self.work.rows_needed:
                 return True
             if not finished:
                 return False
         return False
 
-    def _run_lane(self, instance: Instance, lane: int) -> None:
-        self._allow(instance)
-        query = instance.query_open(self.work.lane)
+    def _run_lane(self, instance: Instance, query: int, lane: int) -> None:
         for index in self.table.lanes[lane]:
             self._allow(instance)
             output = self._push_morsel(instance, query, index)
@@ -308,9 +323,7 @@ class _Run:
             if output.state == OutputState.DONE:
                 break
         self._take_output(instance, query, instance.query_finish(query), lane)
-        instance.query_close(query)
-        with self.lock:
-            self.finished_lanes[lane] = True
+        self.finished[lane] = True
 
     def _push_morsel(self, instance: Instance, query: int, index: int) -> Output:
         morsel = self.table.morsels[index]
@@ -319,7 +332,6 @@ class _Run:
             return instance.query_push(query, SourceKind.DESCRIPTOR, data=header)
         if self.keep:
             references = _kept_columns(instance, self.table_id, self.table, index, self.indices)
-            self.kept_columns = True
             return instance.query_push(query, SourceKind.COLUMNS, data=references)
         layout = morsel.layout(self.indices)
         address = instance.alloc(layout.size)
@@ -334,41 +346,35 @@ class _Run:
         """Copies out what a call left, and what waits behind it."""
         while True:
             if output.address:
-                self._count(instance, output.size)
-                batch = instance.read(output.address, output.size)
-                with self.lock:
-                    self.lane_answers[lane].append(batch)
-                    self.lane_rows[lane] += output.row_count
+                self._hold(output.size)
+                # Nobody else looks at an unfinished lane, but for its number of rows.
+                self.answers[lane].append(instance.read(output.address, output.size))
+                self.rows[lane] += output.row_count
             if output.state != OutputState.MORE_OUTPUT:
                 return
             output = instance.query_next(query)
 
-    def _count(self, instance: Instance, size: int) -> None:
+    def _hold(self, size: int) -> None:
+        """Counts bytes of an answer before they are copied out."""
         with self.lock:
             self.held += size
-            used = self.held + sum(other.memory_size for other in self.instances)
-        if used > self.size and self.held > self.size // 2:
-            raise error(
-                "MEMORY_EXCEEDED",
-                f"the answer needs more than the {self.size / MIB:.0f} MiB of memory=; "
-                "raise it, select less, or aggregate",
-            )
+            if self.held + sum(other.memory_size for other in self.instances) > self.size:
+                raise error(
+                    "MEMORY_EXCEEDED",
+                    f"the answer needs more than the {self.size / MIB:.0f} MiB of memory=; "
+                    "raise it, select less, or aggregate",
+                )
 
     # ---- the final plan ----
 
-    def _final(self, instance: Instance) -> None:
-        plan = self.work.final if self.work.final is not None else self.work.lane
-        batches = [batch for lane in self.lane_answers for batch in lane]
-        self.lane_answers = [[]]
-        self.lane_rows = [0]
+    def _run_final(self, instance: Instance) -> None:
+        """Over the lanes' answers, in their order. A table without lanes has only this."""
+        batches = [batch for lane in self.answers for batch in lane]
+        self.answers, self.rows = [[]], [0]
         self._allow(instance)
-        query = instance.query_open(plan)
+        query = instance.query_open(self.work.lane if self.work.final is None else self.work.final)
         for position, batch in enumerate(batches):
-            self._allow(instance)
-            address = instance.alloc(len(batch))
-            instance.write(address, batch)
-            output = instance.query_push(query, SourceKind.QMCB, address=address, size=len(batch))
-            instance.free(address, len(batch))
+            output = self._push_batch(instance, query, batch)
             batches[position] = b""
             with self.lock:
                 self.held -= len(batch)
@@ -376,43 +382,42 @@ class _Run:
             if output.state == OutputState.DONE:
                 break
         with self.lock:
-            self.held -= sum(len(batch) for batch in batches)
+            self.held -= sum(map(len, batches))
         self._allow(instance)
         self._take_output(instance, query, instance.query_finish(query), 0)
         instance.query_close(query)
 
+    def _push_batch(self, instance: Instance, query: int, batch: bytes) -> Output:
+        if len(batch) <= SCRATCH_BATCH_SIZE:
+            return instance.query_push(query, SourceKind.QMCB, data=batch)
+        self._allow(instance)
+        address = instance.alloc(len(batch))
+        instance.write(address, batch)
+        output = instance.query_push(query, SourceKind.QMCB, address=address, size=len(batch))
+        instance.free(address, len(batch))
+        return output
+
 
 # ---- columns that stay in an instance ----
-
-
-class _Kept:
-    """A block of an instance's memory with some columns of a morsel."""
-
-    __slots__ = ("address", "handles", "size")
-
-    def __init__(self) -> None:
-        #: Column index in the table → (batch handle, column in that batch).
-        self.handles: dict[int, tuple[int, int]] = {}
 
 
 def _kept_columns(
     instance: Instance, owner: int, table: MemoryTable, index: int, wanted: Sequence[int]
 ) -> bytes:
     """References to the wanted columns; those that are not there yet are brought in by one call."""
-    entry = instance.resident.get((owner, index))
-    if entry is None:
-        entry = instance.resident[(owner, index)] = _Kept()
-    missing = [column for column in wanted if column not in entry.handles]
+    #: Column of the table → its reference: batch handle and column in that batch.
+    kept: dict[int, bytes] = instance.resident.setdefault((owner, index), {})
+    missing = [column for column in wanted if column not in kept]
     if missing:
         layout = table.morsels[index].layout(missing)
         address = instance.alloc(layout.size)
         for place, buffer in layout.buffers:
             instance.write(address + place, buffer)
         handle = instance.batch_open(layout.descriptors(address))
-        entry.handles.update({column: (handle, place) for place, column in enumerate(missing)})
+        for place, column in enumerate(missing):
+            kept[column] = handle.to_bytes(4, "little") + place.to_bytes(4, "little")
         instance.resident.setdefault((owner, -1), []).append((handle, address, layout.size))
-    pairs = (entry.handles[column] for column in wanted)
-    return b"".join(handle.to_bytes(4, "little") + place.to_bytes(4, "little") for handle, place in pairs)
+    return b"".join([kept[column] for column in wanted])
 
 
 def _forget_dead_tables(instance: Instance) -> None:

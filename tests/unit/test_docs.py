@@ -1,0 +1,35 @@
+"""The README's example and the docstrings' examples run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import re
+
+import pytest
+
+from tests.conftest import ROOT
+
+MODULES = ("querymode", "querymode.types", "querymode.expr", "querymode.frame", "querymode.session")
+
+
+def test_readme_example() -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    exec(compile(example, "README.md", "exec"), {})
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name: str) -> None:
+    failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert failed == 0
+
+
+def test_readme_names_the_two_commands_first() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert text.index("make demo") < text.index("make test") < text.index("```python")
+
+
+@pytest.mark.parametrize("folder", ["wasm", "querymode", "tests", "fixtures", "benchmarks"])
+def test_main_folders_have_a_short_readme(folder: str) -> None:
+    text = (ROOT / folder / "README.md").read_text().strip()
+    assert text and "\n\n" not in text
