@@ -22,8 +22,15 @@ from struct import unpack_from
 from querymode import types
 from querymode._abi import TimeUnit, TypeTag
 from querymode.errors import QueryModeError, error
-from querymode.memory_table import HostColumn, MemoryTable, Morsel, morsel_rows
-from querymode.qmcb_table import cut_bits, cut_morsels, view_bytes
+from querymode.memory_table import (
+    HostColumn,
+    MemoryTable,
+    Morsel,
+    cut_bits,
+    cut_morsels,
+    morsel_rows,
+    view_bytes,
+)
 from querymode.schema import Schema
 
 TYPE_CHECKING = False

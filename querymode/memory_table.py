@@ -4,6 +4,10 @@ A `HostColumn` is a column as Arrow lays it out, wherever its buffers live. Tabl
 Arrow's buffers; tables made from text or rows refer to decoded QMCB. Either way the engine gets copies of
 the columns a query names, a morsel at a time.
 
+Cutting moves no values: a part of a column is views of the same buffers, with the bit and the offset where
+the part begins. Neither numpy nor pyarrow is needed here: tables made from text and rows come this way when
+a process starts.
+
 A morsel is at most 16 MiB and a lane a run of morsels. Both are cut from the table alone, never from
 threads or budgets, so that sums of floats do not depend on who computed them.
 """
@@ -13,11 +17,13 @@ from __future__ import annotations
 import struct
 
 from querymode import _abi
+from querymode._abi import TypeTag
+from querymode.errors import error
 from querymode.types import value_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from querymode.schema import Schema
     from querymode.types import DataType
@@ -85,6 +91,14 @@ class HostColumn:
         self.offset_base = offset_base
         #: list: one; structure: its fields; map: one structure of key and value.
         self.children = tuple(children)
+
+    def null_count(self) -> int:
+        if self.type.tag == TypeTag.NULL:
+            return self.row_count
+        if self.validity is None:
+            return 0
+        bits = int.from_bytes(self.validity, "little") >> self.validity_bit
+        return self.row_count - (bits & ((1 << self.row_count) - 1)).bit_count()
 
     def memory_size(self) -> int:
         own = sum(len_of(buffer) for buffer in (self.validity, self.data, self.offsets))
@@ -178,6 +192,7 @@ class MemoryTable:
         #: Each a range of morsels.
         self.lanes = [range(start, min(start + run, count)) for start in range(0, count, run)]
         self._column_sizes: dict[int, int] = {}
+        self._null_counts: dict[int, int] = {}
 
     @property
     def lane_count(self) -> int:
@@ -186,13 +201,13 @@ class MemoryTable:
     def column_indices(self, names: Sequence[str]) -> tuple[int, ...]:
         return tuple(self.schema.index(name) for name in names)
 
-    def has_no_nulls(self, index: int) -> bool:
-        """Known without a look at any row: no morsel has a bitmap."""
-        from querymode.types import NULL
-
-        if self.schema.types[index] == NULL:
-            return False
-        return all(morsel.columns[index].validity is None for morsel in self.morsels)
+    def null_count(self, index: int) -> int:
+        """NULLs of a column. Counted once: the table does not change."""
+        count = self._null_counts.get(index)
+        if count is None:
+            count = sum(morsel.columns[index].null_count() for morsel in self.morsels)
+            self._null_counts[index] = count
+        return count
 
     def memory_size(self, indices: Sequence[int]) -> int:
         """Bytes of these columns, over all morsels."""
@@ -210,3 +225,86 @@ def morsel_rows(row_size: float) -> int:
     """Rows that make a morsel of at most 16 MiB, in whole chunks where they fit."""
     rows = int(MORSEL_SIZE_MAX / max(row_size, 1 / 8))
     return rows // CHUNK_ROWS * CHUNK_ROWS if rows >= CHUNK_ROWS else max(rows, 1)
+
+
+# ---- cutting ----
+
+
+def view_bytes(buffer: Buffer) -> memoryview:
+    return memoryview(buffer).cast("B")
+
+
+# ---- cutting ----
+
+
+def cut_morsels(columns: Sequence[HostColumn], row_count: int, rows_max: int) -> Iterator[Morsel]:
+    """Morsels of `rows_max` rows, the last one shorter; where rows are unusually large, of fewer."""
+    for start in range(0, row_count, rows_max):
+        count = min(rows_max, row_count - start)
+        yield from _fitting([slice_column(column, start, count) for column in columns], count)
+
+
+def _fitting(columns: list[HostColumn], row_count: int) -> Iterator[Morsel]:
+    if row_count == 1 or sum(column.memory_size() for column in columns) <= MORSEL_SIZE_MAX:
+        yield Morsel(columns, row_count)
+        return
+    half = row_count // 2
+    if half > CHUNK_ROWS:
+        half -= half % CHUNK_ROWS
+    yield from _fitting([slice_column(column, 0, half) for column in columns], half)
+    rest = row_count - half
+    yield from _fitting([slice_column(column, half, rest) for column in columns], rest)
+
+
+def slice_column(column: HostColumn, start: int, count: int) -> HostColumn:
+    """Rows of a column, as views of its buffers."""
+    assert start >= 0
+    assert start + count <= column.row_count
+    if count == column.row_count:
+        return column
+    part = HostColumn(column.type, count, value_width=column.value_width)
+    tag = column.type.tag
+    if column.validity is not None:
+        bits, bit = cut_bits(column.validity, column.validity_bit + start, count)
+        if not _all_set(bits, bit, count):
+            part.validity, part.validity_bit = bits, bit
+    if tag == TypeTag.STRUCTURE:
+        part.children = tuple(slice_column(child, start, count) for child in column.children)
+    elif tag == TypeTag.BOOL and column.data is not None:
+        part.data, part.data_bit = cut_bits(column.data, column.data_bit + start, count)
+    elif column.offsets is not None:
+        _slice_spans(column, part, start)
+    elif column.data is not None:
+        width = column.value_width
+        part.data = view_bytes(column.data)[start * width : (start + count) * width]
+    return part
+
+
+def _slice_spans(column: HostColumn, part: HostColumn, start: int) -> None:
+    assert column.offsets is not None
+    width = column.offset_width
+    offsets = view_bytes(column.offsets)[start * width : (start + part.row_count + 1) * width]
+    first = int.from_bytes(offsets[:width], "little")
+    last = int.from_bytes(offsets[-width:], "little")
+    begin, end = first - column.offset_base, last - column.offset_base
+    # Somebody else's offsets; the engine looks at those in between.
+    if not 0 <= begin <= end or any(end > child.row_count for child in column.children):
+        raise error("INVALID_FORMAT", f"offsets of a column of {column.type} do not rise within its values")
+    part.offsets, part.offset_width, part.offset_base = offsets, width, first
+    if column.data is not None:
+        part.data = view_bytes(column.data)[begin:end]
+    part.children = tuple(slice_column(child, begin, end - begin) for child in column.children)
+
+
+def cut_bits(bits: Buffer, first_bit: int, count: int) -> tuple[memoryview, int]:
+    """The bytes with these bits, and the bit in the first byte where they begin."""
+    if count == 0:
+        return memoryview(b""), 0
+    return view_bytes(bits)[first_bit >> 3 : (first_bit + count + 7) >> 3], first_bit & 7
+
+
+def _all_set(bits: memoryview, bit: int, count: int) -> bool:
+    if len(bits) > 2 and bits[1] != 0xFF:
+        return False
+    every_row = ((1 << count) - 1) << bit
+    return int.from_bytes(bits, "little") & every_row == every_row

@@ -167,13 +167,15 @@ def known_counts(node: Node) -> list[int] | None:
     if not isinstance(node, GroupBy) or node.keys or not isinstance(node.input, Scan):
         return None
     table = node.input.source
+    counts = []
     for _, call in node.calls:
         if call.op == AggregateOp.COUNT_ROWS:
-            continue
-        whole = isinstance(call.value, Column) and table.has_no_nulls(table.schema.index(call.value.name))
-        if call.op != AggregateOp.COUNT or not whole:
+            counts.append(table.row_count)
+        elif call.op == AggregateOp.COUNT and isinstance(call.value, Column):
+            counts.append(table.row_count - table.null_count(table.schema.index(call.value.name)))
+        else:
             return None
-    return [table.row_count] * len(node.calls)
+    return counts
 
 
 # ---- lowering ----

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 import wasmtime
-from stub import stub_wasm
-from test_fork import in_child
+from tests.abi.stub import stub_wasm
+from tests.abi.test_fork import in_child
 
 from querymode import _code_cache
 from querymode._wasm import Instance, Program

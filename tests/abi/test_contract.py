@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import wasmtime
-from stub import stub_text, stub_wasm
+from tests.abi.stub import stub_text, stub_wasm
 
 from querymode import _abi, _wasm
 from querymode.errors import InternalError

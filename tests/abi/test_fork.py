@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from stub import Behaviour, stub_program, stub_wasm
+from tests.abi.stub import Behaviour, stub_program, stub_wasm
 
 from querymode import _wasm
 from querymode._abi import SourceKind

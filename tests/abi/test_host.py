@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stub import DETAIL_TEXT, PANIC_TEXT, Behaviour, stub_program, stub_wasm
+from tests.abi.stub import DETAIL_TEXT, PANIC_TEXT, Behaviour, stub_program, stub_wasm
 
 from querymode import _wasm
 from querymode._abi import OutputState, SourceKind, Status
@@ -529,7 +529,7 @@ def test_from_a_zip(tmp_path: Path) -> None:
 def test_exit_with_a_thread_inside_a_call() -> None:
     script = """
 import threading, time
-from stub import Behaviour, stub_program
+from tests.abi.stub import Behaviour, stub_program
 from querymode._wasm import Instance
 instance = Instance(1 << 26, program=stub_program())
 threading.Thread(target=instance.query_push, args=(Behaviour.SPIN_BLIND, 0), daemon=True).start()
@@ -547,7 +547,7 @@ import json, os, resource, threading
 size = int(float(os.environ["TEST_GIGABYTES"]) * 1e9)
 resource.setrlimit(resource.RLIMIT_AS, (size, size))
 import tempfile
-from stub import Behaviour, stub_program
+from tests.abi.stub import Behaviour, stub_program
 from querymode._wasm import Cancelled, Instance
 from querymode.errors import MemoryExceededError
 BLOCK = 4 << 20

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from querymode import arrow, qmcb_table, types
+from querymode import arrow, memory_table, types
 from querymode._abi import TimeUnit, TypeTag
 from querymode.arrow import arrow_schema, arrow_type, from_arrow, to_arrow
 from querymode.errors import InvalidFormatError, NotSupportedError, SchemaMismatchError
@@ -754,7 +754,7 @@ def test_offsets_that_fall_are_refused() -> None:
     column = arrow.host_column(broken, types.list_of(types.INT8), "c")
     for start in (0, 1):
         with pytest.raises(InvalidFormatError):
-            qmcb_table.slice_column(column, start, 1)
+            memory_table.slice_column(column, start, 1)
 
 
 def test_import_is_cheap() -> None:

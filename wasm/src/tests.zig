@@ -7,6 +7,7 @@ test {
     _ = @import("core/cursor.zig");
     _ = @import("core/heap.zig");
     _ = @import("core/interrupt.zig");
+    _ = @import("core/interval.zig");
     _ = @import("core/schema.zig");
     _ = @import("format/text/builder.zig");
     _ = @import("format/text/csv.zig");
@@ -19,6 +20,7 @@ test {
     _ = @import("kernel/cast.zig");
     _ = @import("kernel/compare.zig");
     _ = @import("kernel/hash.zig");
+    _ = @import("kernel/in_list.zig");
     _ = @import("kernel/like.zig");
     _ = @import("kernel/reduce.zig");
     _ = @import("kernel/sort_keys.zig");

@@ -1,4 +1,4 @@
-//! Comparisons: a column against a scalar, a second column, a range or a list, as packed bits.
+//! Comparisons: a column against a scalar, a second column or a range, as packed bits.
 //!
 //! Every function writes value bits only, `bitmap.size(n)` whole bytes with the bits past n zero.
 //! Rows that are NULL are compared like any other, whatever lies under them; the caller owns
@@ -23,24 +23,20 @@
 const std = @import("std");
 const abi = @import("../abi.zig");
 const bitmap = @import("../core/bitmap.zig");
+const interval_module = @import("../core/interval.zig");
+const Interval = interval_module.Interval;
+const Span = interval_module.Span;
 const assert = std.debug.assert;
 
 pub const CompareOp = abi.CompareOp;
 
-/// As the column stores it: core/schema.zig.
-pub const Interval = extern struct {
-    months: i32,
-    days: i32,
-    nanoseconds: i64,
-};
-
-const block_rows = 64;
+pub const block_rows = 64;
 
 /// What is tested of a lane x. `lte` is only for floats, where it is as cheap as `lt`; integers
 /// take `gt`, because the machine has no other ordered integer comparison.
 const Test = enum { eq, lt, gt, lte, ordered, within };
 
-inline fn is_wide_float(comptime T: type) bool {
+pub inline fn is_wide_float(comptime T: type) bool {
     return T == f32 or T == f64;
 }
 
@@ -58,19 +54,19 @@ fn Key(comptime T: type) type {
     };
 }
 
-inline fn lane_count(comptime T: type) comptime_int {
+pub inline fn lane_count(comptime T: type) comptime_int {
     return 16 / @sizeOf(T);
 }
 
-fn Lanes(comptime T: type) type {
+pub fn Lanes(comptime T: type) type {
     return @Vector(lane_count(T), Key(T));
 }
 
-fn Mask(comptime T: type) type {
+pub fn Mask(comptime T: type) type {
     return @Vector(lane_count(T), bool);
 }
 
-inline fn load(comptime T: type, values: *const [lane_count(T)]T) Lanes(T) {
+pub inline fn load(comptime T: type, values: *const [lane_count(T)]T) Lanes(T) {
     if (T == f16) return keys_of_f16(@as(*const [8]i16, @ptrCast(values)).*);
     const lanes: @Vector(lane_count(T), T) = values.*;
     if (T == Key(T)) return lanes;
@@ -88,7 +84,7 @@ inline fn keys_of_f16(bits: @Vector(8, i16)) @Vector(8, i16) {
 }
 
 /// The key of one value, as `load` makes them for lanes.
-inline fn key_of(comptime T: type, value: T) Key(T) {
+pub inline fn key_of(comptime T: type, value: T) Key(T) {
     if (T == Key(T)) return value;
     if (T == f16) {
         const bits: u16 = @bitCast(value);
@@ -161,7 +157,7 @@ inline fn opaque_byte(value: u8) u8 {
 /// Fills `out` block by block. `source.block(row)` is the tests of one block; `source.tail(row, …)`
 /// those of the last rows, after it copied them to the padding. Both go through one call, because
 /// it is inlined and its code is long.
-inline fn scan(comptime T: type, row_count: usize, source: anytype, flip: bool, out: []u8) void {
+pub inline fn scan(comptime T: type, row_count: usize, source: anytype, flip: bool, out: []u8) void {
     assert(out.len == bitmap.size(row_count));
     const flip_bits = opaque_byte(flip_byte(flip));
     var padded: [2][block_rows]T = undefined;
@@ -179,7 +175,7 @@ inline fn scan(comptime T: type, row_count: usize, source: anytype, flip: bool, 
 
 /// Copies the rows to the front of the padding. The rest is zero rather than undefined, so that a
 /// padded block means the same on every run.
-inline fn pad_rows(comptime T: type, target: *[block_rows]T, rows: []const T) *const [block_rows]T {
+pub inline fn pad_rows(comptime T: type, target: *[block_rows]T, rows: []const T) *const [block_rows]T {
     target.* = @splat(0);
     @memcpy(target[0..rows.len], rows);
     return target;
@@ -204,7 +200,7 @@ inline fn pack_byte(first: usize, count: usize, rows: anytype) u8 {
     return bits;
 }
 
-fn fill(row_count: usize, value: bool, out: []u8) void {
+pub fn fill(row_count: usize, value: bool, out: []u8) void {
     assert(out.len == bitmap.size(row_count));
     bitmap.fill(out, row_count, value);
     clear_tail(row_count, out);
@@ -385,25 +381,25 @@ pub fn compare_columns(comptime T: type, op: CompareOp, a: []const T, b: []const
 // Bytes.
 
 /// Where the bytes of a row come from.
-const BytesRows = struct {
+pub const BytesRows = struct {
     offsets: []const u32,
     data: []const u8,
 
-    inline fn at(self: BytesRows, row: usize) []const u8 {
+    pub inline fn at(self: BytesRows, row: usize) []const u8 {
         return self.data[self.offsets[row]..self.offsets[row + 1]];
     }
 
-    fn row_count(self: BytesRows) usize {
+    pub fn row_count(self: BytesRows) usize {
         assert(self.offsets.len > 0 and self.offsets[self.offsets.len - 1] <= self.data.len);
         return self.offsets.len - 1;
     }
 };
 
-const FixedRows = struct {
+pub const FixedRows = struct {
     width: usize,
     data: []const u8,
 
-    inline fn at(self: FixedRows, row: usize) []const u8 {
+    pub inline fn at(self: FixedRows, row: usize) []const u8 {
         return self.data[row * self.width ..][0..self.width];
     }
 };
@@ -494,12 +490,12 @@ pub fn between_fixed_scalar(width: usize, data: []const u8, row_count: usize, lo
     pack_rows(row_count, BytesWithin(FixedRows){ .rows = rows, .low = low, .high = high }, false, out);
 }
 
-inline fn read_word(bytes: []const u8, position: usize) u64 {
+pub inline fn read_word(bytes: []const u8, position: usize) u64 {
     return std.mem.readInt(u64, bytes[position..][0..8], .little);
 }
 
 /// Up to seven bytes in one word; injective among slices of one length.
-inline fn read_short(bytes: []const u8) u64 {
+pub inline fn read_short(bytes: []const u8) u64 {
     if (bytes.len >= 4) {
         const low = std.mem.readInt(u32, bytes[0..4], .little);
         const high = std.mem.readInt(u32, bytes[bytes.len - 4 ..][0..4], .little);
@@ -590,32 +586,6 @@ pub fn compare_bits_columns(op: CompareOp, a: []const u8, b: []const u8, row_cou
 
 // Interval.
 
-/// The length of an interval: whole days, and what is left of one. In nanoseconds alone it would
-/// not fit 64 bits.
-const Span = struct {
-    days: i64,
-    rest: i64,
-
-    const day_nanoseconds: i64 = 24 * 60 * 60 * 1_000_000_000;
-    const month_days: i64 = 30;
-
-    inline fn of(interval: Interval) Span {
-        const whole = @divFloor(interval.nanoseconds, day_nanoseconds);
-        return .{
-            .days = @as(i64, interval.months) * month_days + interval.days + whole,
-            .rest = @mod(interval.nanoseconds, day_nanoseconds),
-        };
-    }
-
-    inline fn less(a: Span, b: Span) bool {
-        return a.days < b.days or (a.days == b.days and a.rest < b.rest);
-    }
-
-    inline fn equal(a: Span, b: Span) bool {
-        return a.days == b.days and a.rest == b.rest;
-    }
-};
-
 fn IntervalTest(comptime what: Test) type {
     return struct {
         a: []const Interval,
@@ -663,320 +633,19 @@ pub fn between_interval_scalar(values: []const Interval, low: Interval, high: In
     pack_rows(values.len, IntervalWithin{ .values = values, .low = .of(low), .high = .of(high) }, false, out);
 }
 
-// Lists.
-
-/// Up to this many terms a row is compared with every one of them, in lanes; past it, it is
-/// looked up.
-const in_terms_max = 8;
-/// Terms that lie this close together are looked up in a bitmap of their range: 128 KiB at most.
-const in_range_max = 1 << 20;
-
-/// The terms of `value IN (…)`, prepared once for many chunks. NULL terms and negation are the
-/// caller's.
-pub fn InSet(comptime T: type) type {
-    return struct {
-        lookup: Lookup,
-
-        const Self = @This();
-        const Table = HashTable(T);
-        const Range = RangeBits(T);
-        /// Lanes of 4 and 8 bytes. The narrow ones take the range, which is small for them.
-        const has_few = @sizeOf(T) == 4 or @sizeOf(T) == 8;
-        const Lookup = union(enum) {
-            none,
-            /// Padded with repeats, so that there are two loops rather than eight.
-            four: [4]T,
-            eight: [8]T,
-            range: Range,
-            table: Table,
-        };
-
-        /// Keeps nothing of `terms`; what it needs is in `arena`.
-        pub fn init(arena: std.mem.Allocator, terms: []const T) error{OutOfMemory}!Self {
-            if (terms.len == 0) return .{ .lookup = .none };
-            if (has_few and terms.len <= 4) return .{ .lookup = .{ .four = pad(4, terms) } };
-            if (has_few and terms.len <= in_terms_max) return .{ .lookup = .{ .eight = pad(8, terms) } };
-            if (!is_wide_float(T)) {
-                if (try Range.init(arena, terms)) |range| return .{ .lookup = .{ .range = range } };
-            }
-            return .{ .lookup = .{ .table = try .init(arena, terms) } };
-        }
-
-        fn pad(comptime count: usize, terms: []const T) [count]T {
-            assert(terms.len > 0 and terms.len <= count);
-            var result: [count]T = undefined;
-            for (&result, 0..) |*term, index| term.* = terms[@min(index, terms.len - 1)];
-            return result;
-        }
-
-        pub fn match(self: *const Self, values: []const T, out: []u8) void {
-            switch (self.lookup) {
-                .none => fill(values.len, false, out),
-                .four => |*terms| match_few(4, terms, values, out),
-                .eight => |*terms| match_few(8, terms, values, out),
-                .range => |range| pack_rows(values.len, Rows(Range){ .values = values, .set = range }, false, out),
-                .table => |table| pack_rows(values.len, Rows(Table){ .values = values, .set = table }, false, out),
-            }
-        }
-
-        fn match_few(comptime count: usize, terms: *const [count]T, values: []const T, out: []u8) void {
-            if (!has_few) unreachable; // init never makes these
-            var source: FewSource(T, count) = .{ .values = values, .keys = undefined, .nan = false };
-            for (&source.keys, terms) |*lanes, term| {
-                lanes.* = @splat(key_of(T, term));
-                if (is_wide_float(T) and std.math.isNan(term)) source.nan = true;
-            }
-            scan(T, values.len, source, false, out);
-        }
-
-        fn Rows(comptime Set: type) type {
-            return struct {
-                values: []const T,
-                set: Set,
-
-                inline fn holds(rows: @This(), row: usize) bool {
-                    return rows.set.contains(rows.values[row]);
-                }
-            };
-        }
-    };
-}
-
-fn FewBlock(comptime T: type, comptime count: usize) type {
-    return struct {
-        values: *const [block_rows]T,
-        keys: *const [count]Lanes(T),
-        nan: Mask(T),
-
-        inline fn mask(self: @This(), comptime first: comptime_int) Mask(T) {
-            const x = load(T, self.values[first..][0..lane_count(T)]);
-            var result: Mask(T) = if (is_wide_float(T)) (x != x) & self.nan else @splat(false);
-            inline for (self.keys) |key| result |= x == key;
-            return result;
-        }
-    };
-}
-
-fn FewSource(comptime T: type, comptime count: usize) type {
-    return struct {
-        values: []const T,
-        keys: [count]Lanes(T),
-        /// A NaN is among the terms.
-        nan: bool,
-
-        inline fn block(self: *const @This(), row: usize) FewBlock(T, count) {
-            return self.over(self.values[row..][0..block_rows]);
-        }
-
-        inline fn tail(self: *const @This(), row: usize, padded: *[2][block_rows]T) FewBlock(T, count) {
-            return self.over(pad_rows(T, &padded[0], self.values[row..]));
-        }
-
-        inline fn over(self: *const @This(), values: *const [block_rows]T) FewBlock(T, count) {
-            return .{ .values = values, .keys = &self.keys, .nan = @splat(self.nan) };
-        }
-    };
-}
-
-/// One bit for every key from the smallest term's to the largest's, and a zero past the end that
-/// every key outside is sent to.
-fn RangeBits(comptime T: type) type {
-    return struct {
-        low: Word,
-        bits: [*]const u8,
-        bit_count: u32,
-
-        const Self = @This();
-        const Word = @Int(.unsigned, @bitSizeOf(T));
-
-        /// null when the terms are too far apart.
-        fn init(arena: std.mem.Allocator, terms: []const T) error{OutOfMemory}!?Self {
-            var low = key_of(T, terms[0]);
-            var high = low;
-            for (terms) |term| {
-                low = @min(low, key_of(T, term));
-                high = @max(high, key_of(T, term));
-            }
-            const distance: Word = @bitCast(high -% low);
-            if (distance >= in_range_max) return null;
-            const bit_count: u32 = @as(u32, @intCast(distance)) + 1;
-            const bits = try arena.alloc(u8, bitmap.size(bit_count + 1));
-            @memset(bits, 0);
-            const self: Self = .{ .low = @bitCast(low), .bits = bits.ptr, .bit_count = bit_count };
-            for (terms) |term| bitmap.set(bits.ptr, self.index_of(term));
-            return self;
-        }
-
-        inline fn index_of(self: Self, value: T) u32 {
-            const key: Word = @bitCast(key_of(T, value));
-            const distance = key -% self.low;
-            return if (distance < self.bit_count) @intCast(distance) else self.bit_count;
-        }
-
-        inline fn contains(self: Self, value: T) bool {
-            return bitmap.get(self.bits, self.index_of(value));
-        }
-    };
-}
-
-/// Equal values, equal words: one zero, one NaN.
-inline fn word_of(comptime T: type, value: T) @Int(.unsigned, @bitSizeOf(T)) {
-    if (!is_wide_float(T)) return @bitCast(key_of(T, value));
-    if (value == 0) return 0;
-    return @bitCast(if (value != value) std.math.nan(T) else value);
-}
-
-/// Open addressing, linear probing, at most half full. 0 marks a free slot, so the term 0 is kept
-/// apart.
-fn HashTable(comptime T: type) type {
-    return struct {
-        slots: [*]const Word,
-        slot_mask: u32,
-        has_zero: bool,
-
-        const Self = @This();
-        const Word = @Int(.unsigned, @bitSizeOf(T));
-
-        fn init(arena: std.mem.Allocator, terms: []const T) error{OutOfMemory}!Self {
-            const slot_count = try table_size(terms.len);
-            const slots = try arena.alloc(Word, slot_count);
-            @memset(slots, 0);
-            var self: Self = .{ .slots = slots.ptr, .slot_mask = @intCast(slot_count - 1), .has_zero = false };
-            for (terms) |term| {
-                const word = word_of(T, term);
-                if (word == 0) self.has_zero = true else slots[self.find(word)] = word;
-            }
-            return self;
-        }
-
-        /// The slot of `word`, or the free slot where it would go.
-        inline fn find(self: Self, word: Word) u32 {
-            var slot = @as(u32, @truncate(hash_word(Word, word))) & self.slot_mask;
-            while (self.slots[slot] != word and self.slots[slot] != 0) slot = (slot + 1) & self.slot_mask;
-            return slot;
-        }
-
-        inline fn contains(self: Self, value: T) bool {
-            const word = word_of(T, value);
-            const found = self.slots[self.find(word)] == word;
-            return found and (word != 0 or self.has_zero);
-        }
-    };
-}
-
-/// A power of two, at least twice the count.
-fn table_size(count: usize) error{OutOfMemory}!usize {
-    if (count > 1 << 28) return error.OutOfMemory;
-    return std.math.ceilPowerOfTwoAssert(usize, @max(count, 4)) * 2;
-}
-
-const hash_factor: u64 = 0x9E37_79B9_7F4A_7C15;
-
-inline fn hash_word(comptime Word: type, word: Word) u64 {
-    if (Word == u128) return mix(mix(@truncate(word)) ^ @as(u64, @truncate(word >> 64)));
-    return mix(word);
-}
-
-/// The high half of a product depends on every bit below it; it is folded down because the
-/// low bits choose the slot.
-inline fn mix(word: u64) u64 {
-    const once = (word ^ word >> 32) *% hash_factor;
-    const twice = (once ^ once >> 29) *% hash_factor;
-    return twice ^ twice >> 32;
-}
-
-fn hash_bytes(bytes: []const u8) u64 {
-    var hash: u64 = bytes.len *% hash_factor;
-    if (bytes.len < 8) return mix(hash ^ read_short(bytes));
-    var position: usize = 0;
-    while (position + 8 <= bytes.len) : (position += 8) {
-        hash = (hash ^ read_word(bytes, position)) *% hash_factor;
-        hash ^= hash >> 31;
-    }
-    return mix(hash ^ read_word(bytes, bytes.len - 8));
-}
-
-/// The terms of `bytes IN (…)`.
-pub const BytesInSet = struct {
-    slots: []const Slot,
-    terms: []const []const u8,
-
-    const Slot = struct {
-        /// The half of the hash that did not choose the slot.
-        hash: u32,
-        /// 1 + index of the term; 0 is a free slot.
-        term: u32,
-    };
-
-    /// Copies the terms into `arena`.
-    pub fn init(arena: std.mem.Allocator, terms: []const []const u8) error{OutOfMemory}!BytesInSet {
-        const copies = try arena.alloc([]const u8, terms.len);
-        const slots = try arena.alloc(Slot, try table_size(terms.len));
-        @memset(slots, .{ .hash = 0, .term = 0 });
-        const self: BytesInSet = .{ .slots = slots, .terms = copies };
-        for (copies, terms, 1..) |*copy, term, number| {
-            copy.* = try arena.dupe(u8, term);
-            const hash = hash_bytes(term);
-            const slot = self.find(hash, term);
-            if (slots[slot].term == 0) slots[slot] = .{ .hash = @intCast(hash >> 32), .term = @intCast(number) };
-        }
-        return self;
-    }
-
-    fn find(self: *const BytesInSet, hash: u64, bytes: []const u8) usize {
-        const mask = self.slots.len - 1;
-        const check: u32 = @intCast(hash >> 32);
-        var index = @as(u32, @truncate(hash)) & mask;
-        while (true) : (index = (index + 1) & mask) {
-            const slot = self.slots[index];
-            if (slot.term == 0) return index;
-            if (slot.hash != check) continue;
-            const term = self.terms[slot.term - 1];
-            if (term.len == bytes.len and equal_bytes(term, bytes)) return index;
-        }
-    }
-
-    pub fn contains(self: *const BytesInSet, bytes: []const u8) bool {
-        return self.slots[self.find(hash_bytes(bytes), bytes)].term != 0;
-    }
-
-    pub fn match(self: *const BytesInSet, offsets: []const u32, data: []const u8, out: []u8) void {
-        const rows: BytesRows = .{ .offsets = offsets, .data = data };
-        pack_rows(rows.row_count(), Rows(BytesRows){ .set = self, .rows = rows }, false, out);
-    }
-
-    /// fixed_binary; terms of another width match nothing.
-    pub fn match_fixed(self: *const BytesInSet, width: usize, data: []const u8, row_count: usize, out: []u8) void {
-        assert(data.len >= row_count * width);
-        const rows: FixedRows = .{ .width = width, .data = data };
-        pack_rows(row_count, Rows(FixedRows){ .set = self, .rows = rows }, false, out);
-    }
-
-    fn Rows(comptime Source: type) type {
-        return struct {
-            set: *const BytesInSet,
-            rows: Source,
-
-            inline fn holds(self: @This(), row: usize) bool {
-                return self.set.contains(self.rows.at(row));
-            }
-        };
-    }
-};
-
 // Tests: every kernel against a loop that asks one row at a time.
 
 const testing = std.testing;
-const test_types = .{ i8, i16, i32, i64, i128, u8, u16, u32, u64, f16, f32, f64 };
-const test_lengths = [_]usize{ 0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 63, 64, 65, 127, 128, 130, 200 };
+pub const test_types = .{ i8, i16, i32, i64, i128, u8, u16, u32, u64, f16, f32, f64 };
+pub const test_lengths = [_]usize{ 0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 63, 64, 65, 127, 128, 130, 200 };
 const test_ops = [_]CompareOp{ .eq, .neq, .lt, .lte, .gt, .gte };
-const test_rows_max = 200;
+pub const test_rows_max = 200;
 
 inline fn is_float(comptime T: type) bool {
     return @typeInfo(T) == .float;
 }
 
-fn twin_order(comptime T: type, a: T, b: T) std.math.Order {
+pub fn twin_order(comptime T: type, a: T, b: T) std.math.Order {
     if (is_float(T)) {
         if (a != a) return if (b != b) .eq else .gt;
         if (b != b) return .lt;
@@ -996,7 +665,7 @@ fn twin_holds(op: CompareOp, order: std.math.Order) bool {
 }
 
 /// Few different values, so that equality happens, and the corners of the type.
-fn random_value(comptime T: type, random: std.Random) T {
+pub fn random_value(comptime T: type, random: std.Random) T {
     const choice = random.uintLessThan(u8, 12);
     if (is_float(T)) return switch (choice) {
         0 => std.math.nan(T),
@@ -1025,16 +694,16 @@ fn expect_bits(expected: []const bool, out: []const u8) !void {
 
 /// One more byte than needed, filled with noise: what a kernel leaves out shows, as does what it
 /// writes too much.
-fn TestOut(comptime rows: usize) type {
+pub fn TestOut(comptime rows: usize) type {
     return struct {
         bytes: [rows / 8 + 2]u8 = @splat(0xA5),
 
-        fn slice(self: *@This(), row_count: usize) []u8 {
+        pub fn slice(self: *@This(), row_count: usize) []u8 {
             self.bytes = @splat(0xA5);
             return self.bytes[0..bitmap.size(row_count)];
         }
 
-        fn expect(self: *@This(), expected: []const bool) !void {
+        pub fn expect(self: *@This(), expected: []const bool) !void {
             const size = bitmap.size(expected.len);
             try expect_bits(expected, self.bytes[0..size]);
             try testing.expectEqual(0xA5, self.bytes[size]);
@@ -1075,62 +744,12 @@ test "compare_scalar, compare_columns and between_scalar" {
     inline for (test_types) |T| try check_compare(T, prng.random());
 }
 
-fn check_in_set(comptime T: type, random: std.Random, term_count: usize, spread: bool) !void {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
-    defer arena.deinit();
-    var terms: [40]T = undefined;
-    for (terms[0..term_count]) |*term| {
-        term.* = if (spread) @bitCast(random.int(@Int(.unsigned, @bitSizeOf(T)))) else random_value(T, random);
-    }
-    const set: InSet(T) = try .init(arena.allocator(), terms[0..term_count]);
-    var values: [test_rows_max]T = undefined;
-    var expected: [test_rows_max]bool = undefined;
-    var out: TestOut(test_rows_max) = .{};
-    for ([_]usize{ 0, 1, 7, 8, 9, 63, 64, 65, 200 }) |n| {
-        for (values[0..n], expected[0..n]) |*value, *want| {
-            const known = term_count > 0 and random.boolean();
-            value.* = if (known) terms[random.uintLessThan(usize, term_count)] else random_value(T, random);
-            want.* = false;
-            for (terms[0..term_count]) |term| want.* = want.* or twin_order(T, value.*, term) == .eq;
-        }
-        set.match(values[0..n], out.slice(n));
-        try out.expect(expected[0..n]);
-    }
-}
-
-test InSet {
-    var prng: std.Random.DefaultPrng = .init(12);
-    inline for (test_types) |T| {
-        for ([_]usize{ 0, 1, 3, 4, 5, 8, 9, 17, 40 }) |term_count| {
-            try check_in_set(T, prng.random(), term_count, false);
-            try check_in_set(T, prng.random(), term_count, true);
-        }
-    }
-}
-
-test "InSet: a dense range takes a bitmap, a scattered one a table" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
-    defer arena.deinit();
-    var terms: [500]i64 = undefined;
-    for (&terms, 0..) |*term, index| term.* = -300 + @as(i64, @intCast(index)) * 2;
-    const dense: InSet(i64) = try .init(arena.allocator(), &terms);
-    try testing.expect(dense.lookup == .range);
-    for (&terms) |*term| term.* *= 1 << 40;
-    const scattered: InSet(i64) = try .init(arena.allocator(), &terms);
-    try testing.expect(scattered.lookup == .table);
-    var out: [1]u8 = undefined;
-    scattered.match(&.{ terms[0], terms[0] + 1, 0, terms[499], 1 }, &out);
-    try testing.expectEqual(0b01101, out[0]);
-    dense.match(&.{ -300, -301, 698, 700, std.math.minInt(i64) }, &out);
-    try testing.expectEqual(0b00101, out[0]);
-}
-
 /// A column of short strings that share prefixes, hold zeros and high bytes, or are empty.
-const TestBytes = struct {
+pub const TestBytes = struct {
     offsets: [test_rows_max + 1]u32 = undefined,
     data: [test_rows_max * 24]u8 = undefined,
 
-    fn init(random: std.Random) TestBytes {
+    pub fn init(random: std.Random) TestBytes {
         var self: TestBytes = .{};
         self.offsets[0] = 0;
         for (1..self.offsets.len) |index| {
@@ -1141,12 +760,12 @@ const TestBytes = struct {
         return self;
     }
 
-    fn at(self: *const TestBytes, row: usize) []const u8 {
+    pub fn at(self: *const TestBytes, row: usize) []const u8 {
         return self.data[self.offsets[row]..self.offsets[row + 1]];
     }
 
     /// The bytes end with the last string, as a column's may.
-    fn bytes(self: *const TestBytes, row_count: usize) []const u8 {
+    pub fn bytes(self: *const TestBytes, row_count: usize) []const u8 {
         return self.data[0..self.offsets[row_count]];
     }
 };
@@ -1215,31 +834,6 @@ test "compare_fixed_scalar, compare_fixed_columns and between_fixed_scalar" {
         }
         try out.expect(expected[0..n]);
     };
-}
-
-test BytesInSet {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
-    defer arena.deinit();
-    var prng: std.Random.DefaultPrng = .init(15);
-    const terms_source: TestBytes = .init(prng.random());
-    var terms: [60][]const u8 = undefined;
-    for (&terms, 0..) |*term, index| term.* = terms_source.at(index);
-    var out: TestOut(test_rows_max) = .{};
-    for ([_]usize{ 0, 1, 5, 60 }) |term_count| for (test_lengths) |n| {
-        const set: BytesInSet = try .init(arena.allocator(), terms[0..term_count]);
-        const rows: TestBytes = .init(prng.random());
-        var expected: [test_rows_max]bool = undefined;
-        for (expected[0..n], 0..) |*want, row| {
-            want.* = for (terms[0..term_count]) |term| {
-                if (std.mem.eql(u8, term, rows.at(row))) break true;
-            } else false;
-        }
-        set.match(rows.offsets[0 .. n + 1], rows.bytes(n), out.slice(n));
-        try out.expect(expected[0..n]);
-    };
-    const set: BytesInSet = try .init(arena.allocator(), &.{ "abc", "abcd", "xyz" });
-    set.match_fixed(3, "abcxyaxyz", 3, out.slice(3));
-    try out.expect(&.{ true, false, true });
 }
 
 test "compare_bits_scalar and compare_bits_columns" {

@@ -17,6 +17,8 @@
 const std = @import("std");
 const bitmap = @import("../core/bitmap.zig");
 const column_file = @import("../core/column.zig");
+const Interval = @import("../core/interval.zig").Interval;
+const Span = @import("../core/interval.zig").Span;
 const widen_half = @import("cast.zig").widen_half;
 const Column = column_file.Column;
 const assert = std.debug.assert;
@@ -202,18 +204,16 @@ fn fill_bytes(column: *const Column, start: u32, hashes: []u64) void {
 fn fill_fixed(column: *const Column, start: u32, hashes: []u64) void {
     const size: usize = @intCast(column.type.value_size());
     for (hashes, start..) |*to, row| to.* = switch (column.type.tag) {
-        .interval => hash_interval(column.data[row * 16 ..][0..16]),
+        .interval => hash_interval(column.values(Interval)[row]),
         .f32vec => hash_vector(f32, column.data[row * size ..][0..size]),
         .f16vec => hash_vector(f16, column.data[row * size ..][0..size]),
         else => hash_bytes_at(column.data, row * size, size),
     };
 }
 
-fn hash_interval(bytes: *const [16]u8) u64 {
-    const months: i128 = std.mem.readInt(i32, bytes[0..4], .little);
-    const days: i128 = std.mem.readInt(i32, bytes[4..8], .little);
-    const nanoseconds: i128 = std.mem.readInt(i64, bytes[8..16], .little);
-    return hash_i128((months * 30 + days) * (86_400 * 1_000_000_000) + nanoseconds);
+fn hash_interval(interval: Interval) u64 {
+    const span: Span = .of(interval);
+    return combine(hash_integer(span.days), hash_integer(span.rest));
 }
 
 /// Number by number, because -0 equals 0 inside a vector too.

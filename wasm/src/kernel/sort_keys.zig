@@ -6,6 +6,8 @@
 const std = @import("std");
 const schema = @import("../core/schema.zig");
 const interrupt = @import("../core/interrupt.zig");
+const Interval = @import("../core/interval.zig").Interval;
+const Span = @import("../core/interval.zig").Span;
 const column_module = @import("../core/column.zig");
 const Column = column_module.Column;
 const assert = std.debug.assert;
@@ -24,7 +26,7 @@ pub fn key_of(column: *const Column, row: usize, offset: usize) u64 {
         .bits => return @intFromBool((column.data[row >> 3] >> @intCast(row & 7)) & 1 != 0),
         .bytes => return prefix(column.bytes_at(row), offset),
         .fixed => {
-            if (column.type.tag == .interval) return interval_key(column.data[row * 16 ..][0..16], offset);
+            if (column.type.tag == .interval) return interval_key(column.values(Interval)[row], offset);
             const width = column.type.width;
             return prefix(column.data[row * width ..][0..width], offset);
         },
@@ -60,7 +62,8 @@ pub fn key_size(column: *const Column, row: usize) usize {
     };
 }
 
-inline fn number_key(comptime T: type, value: T) u64 {
+/// The key of a number of at most 64 bits.
+pub inline fn number_key(comptime T: type, value: T) u64 {
     switch (@typeInfo(T)) {
         .int => |int| {
             if (int.signedness == .unsigned) return value;
@@ -81,16 +84,10 @@ fn wide_key(value: i128, offset: usize) u64 {
     return @truncate(if (offset == 0) bits >> 64 else bits);
 }
 
-/// Months count 30 days and days 24 hours, as DuckDB compares intervals.
-fn interval_key(bytes: *const [16]u8, offset: usize) u64 {
-    return wide_key(interval_total(bytes), offset);
-}
-
-pub fn interval_total(bytes: *const [16]u8) i128 {
-    const months: i128 = std.mem.readInt(i32, bytes[0..4], .little);
-    const days: i128 = std.mem.readInt(i32, bytes[4..8], .little);
-    const nanoseconds: i128 = std.mem.readInt(i64, bytes[8..16], .little);
-    return (months * 30 + days) * 86_400_000_000_000 + nanoseconds;
+/// Whole days first, then the rest of a day.
+fn interval_key(interval: Interval, offset: usize) u64 {
+    const span: Span = .of(interval);
+    return number_key(i64, if (offset == 0) span.days else span.rest);
 }
 
 fn prefix(bytes: []const u8, offset: usize) u64 {

@@ -87,7 +87,7 @@ pub const AggregateOperator = struct {
     /// Forgets all rows, for the next lane.
     pub fn reset(self: *AggregateOperator) Error!void {
         for (self.states) |*state| state.reset(self.gpa);
-        if (self.groups) |*groups| try groups.reset() else try self.grow_states(1);
+        if (self.groups) |*groups| groups.reset() else try self.grow_states(1);
     }
 
     pub fn group_count(self: *const AggregateOperator) u32 {
@@ -244,6 +244,15 @@ pub const AggregateOperator = struct {
             },
             inline .f16, .f32, .f64 => |layout| {
                 const values = column.values(Scalar(layout));
+                if (column.validity == null and counts == null) {
+                    const totals = state.floats.items;
+                    const seen = state.counts.items;
+                    for (grouping.rows, grouping.groups) |row, group| {
+                        seen[group] += 1;
+                        totals[group] += values[row];
+                    }
+                    return;
+                }
                 for (grouping.rows, grouping.groups) |row, group| {
                     if (!column.is_valid(row)) continue;
                     state.counts.items[group] += if (counts) |many| many[row] else 1;

@@ -6,7 +6,10 @@
 const std = @import("std");
 const bitmap = @import("../core/bitmap.zig");
 const column_module = @import("../core/column.zig");
+const equal_bytes = @import("../kernel/compare.zig").equal_bytes;
 const hash = @import("../kernel/hash.zig");
+const Interval = @import("../core/interval.zig").Interval;
+const Span = @import("../core/interval.zig").Span;
 const schema = @import("../core/schema.zig");
 const ColumnBuilder = @import("column_builder.zig").ColumnBuilder;
 const Column = column_module.Column;
@@ -45,14 +48,8 @@ pub const GroupTable = struct {
         self.* = undefined;
     }
 
-    /// Forgets all groups. The slots shrink again: clearing a table costs its size.
-    pub fn reset(self: *GroupTable) Error!void {
-        if (self.slots_log2 != slots_min_log2) {
-            const slots = try self.gpa.alloc(u32, 1 << slots_min_log2);
-            self.gpa.free(self.slots);
-            self.slots = slots;
-            self.slots_log2 = slots_min_log2;
-        }
+    /// Forgets all groups. The slots keep their number: the next lane's groups are as many, mostly.
+    pub fn reset(self: *GroupTable) void {
         @memset(self.slots, empty);
         self.hashes.clearRetainingCapacity();
         for (self.keys) |*key| key.reset();
@@ -71,27 +68,47 @@ pub const GroupTable = struct {
         const stored = try arena.alloc(Column, self.keys.len);
         for (stored, self.keys) |*to, *from| to.* = try from.finish(arena);
         self.fresh.clearRetainingCapacity();
-        const known = self.group_count();
-        for (rows, groups) |row, *group| {
-            group.* = try self.find_or_add_row(columns, stored, known, row, row_hashes[row]);
-        }
+        const chunk: Probed = .{ .rows = rows, .hashes = row_hashes, .groups = groups };
+        try self.find_by_layout(columns, stored, chunk);
         for (self.keys, columns) |*key, *column| try key.append_indices(column, self.fresh.items);
         assert(self.keys[0].row_count == self.group_count());
     }
 
-    fn find_or_add_row(self: *GroupTable, columns: []const Column, stored: []const Column, known: u32, row: u32, row_hash: u64) Error!u32 {
-        const mask = self.slots.len - 1;
-        var slot: usize = @intCast(row_hash >> @intCast(64 - @as(u7, self.slots_log2)));
-        while (true) : (slot = (slot + 1) & mask) {
-            const group = self.slots[slot];
-            if (group == empty) break;
-            if (self.hashes.items[group] != row_hash) continue;
-            const equal = if (group < known)
-                rows_equal(columns, row, stored, group)
-            else
-                rows_equal(columns, row, columns, self.fresh.items[group - known]);
-            if (equal) return group;
+    /// Rows to look up, the hash of every row of the chunk, and where the answers go.
+    const Probed = struct { rows: []const u32, hashes: []const u64, groups: []u32 };
+
+    /// One key without NULLs is compared without asking each time what it is.
+    fn find_by_layout(self: *GroupTable, columns: []const Column, stored: []const Column, chunk: Probed) Error!void {
+        const plain = columns.len == 1 and columns[0].validity == null and stored[0].validity == null;
+        if (plain) switch (columns[0].type.layout()) {
+            inline .i8, .u8, .i16, .u16, .i32, .u32, .i64, .u64 => |layout| {
+                const T = Bits(layout);
+                return self.find_rows(SameBits(T){ .values = columns[0].values(T), .stored = stored[0].values(T) }, chunk);
+            },
+            .bytes => return self.find_rows(SameBytes{ .column = &columns[0], .stored = &stored[0] }, chunk),
+            else => {},
+        };
+        return self.find_rows(SameRow{ .columns = columns, .stored = stored }, chunk);
+    }
+
+    /// `same` says whether a row equals a group's key, or another row of the chunk.
+    fn find_rows(self: *GroupTable, same: anytype, chunk: Probed) Error!void {
+        const known = self.group_count();
+        for (chunk.rows, chunk.groups) |row, *found| {
+            const row_hash = chunk.hashes[row];
+            const mask = self.slots.len - 1;
+            var slot: usize = @intCast(row_hash >> @intCast(64 - @as(u7, self.slots_log2)));
+            found.* = while (true) : (slot = (slot + 1) & mask) {
+                const group = self.slots[slot];
+                if (group == empty) break try self.add_group(slot, row, row_hash);
+                if (@TypeOf(same).by_hash and self.hashes.items[group] != row_hash) continue;
+                const equal = if (group < known) same.as_group(row, group) else same.as_row(row, self.fresh.items[group - known]);
+                if (equal) break group;
+            };
         }
+    }
+
+    fn add_group(self: *GroupTable, slot: usize, row: u32, row_hash: u64) Error!u32 {
         const group = self.group_count();
         if (group == empty - 1) return error.TooLarge;
         try self.hashes.append(self.gpa, row_hash);
@@ -118,6 +135,64 @@ pub const GroupTable = struct {
     }
 };
 
+/// Integers of one width compare as their bits.
+fn Bits(comptime layout: schema.Layout) type {
+    return switch (layout) {
+        .i8, .u8 => u8,
+        .i16, .u16 => u16,
+        .i32, .u32 => u32,
+        .i64, .u64 => u64,
+        .i128 => u128,
+        else => comptime unreachable,
+    };
+}
+
+fn SameBits(comptime T: type) type {
+    return struct {
+        values: []const T,
+        stored: []const T,
+        /// A value is as cheap to compare as its hash.
+        const by_hash = false;
+
+        inline fn as_group(self: @This(), row: u32, group: u32) bool {
+            return self.values[row] == self.stored[group];
+        }
+        inline fn as_row(self: @This(), row: u32, other: u32) bool {
+            return self.values[row] == self.values[other];
+        }
+    };
+}
+
+const SameBytes = struct {
+    column: *const Column,
+    stored: *const Column,
+    const by_hash = true;
+
+    inline fn as_group(self: SameBytes, row: u32, group: u32) bool {
+        return same_bytes(self.column.bytes_at(row), self.stored.bytes_at(group));
+    }
+    inline fn as_row(self: SameBytes, row: u32, other: u32) bool {
+        return same_bytes(self.column.bytes_at(row), self.column.bytes_at(other));
+    }
+};
+
+const SameRow = struct {
+    columns: []const Column,
+    stored: []const Column,
+    const by_hash = true;
+
+    fn as_group(self: SameRow, row: u32, group: u32) bool {
+        return rows_equal(self.columns, row, self.stored, group);
+    }
+    fn as_row(self: SameRow, row: u32, other: u32) bool {
+        return rows_equal(self.columns, row, self.columns, other);
+    }
+};
+
+inline fn same_bytes(a: []const u8, b: []const u8) bool {
+    return a.len == b.len and equal_bytes(a, b);
+}
+
 fn rows_equal(a: []const Column, a_row: usize, b: []const Column, b_row: usize) bool {
     for (a, b) |*x, *y| if (!values_equal(x, a_row, y, b_row)) return false;
     return true;
@@ -130,8 +205,9 @@ fn values_equal(a: *const Column, a_row: usize, b: *const Column, b_row: usize) 
     switch (a.type.layout()) {
         .none => return true,
         .bits => return bitmap.get(a.data.ptr, a_row) == bitmap.get(b.data.ptr, b_row),
-        .bytes => return std.mem.eql(u8, a.bytes_at(a_row), b.bytes_at(b_row)),
+        .bytes => return same_bytes(a.bytes_at(a_row), b.bytes_at(b_row)),
         .fixed => {
+            if (a.type.tag == .interval) return Span.of(a.values(Interval)[a_row]).equal(.of(b.values(Interval)[b_row]));
             const size: usize = @intCast(a.type.value_size());
             return std.mem.eql(u8, a.data[a_row * size ..][0..size], b.data[b_row * size ..][0..size]);
         },
@@ -147,13 +223,7 @@ fn values_equal(a: *const Column, a_row: usize, b: *const Column, b_row: usize) 
             return x == y or (x != x and y != y);
         },
         inline .i8, .u8, .i16, .u16, .i32, .u32, .i64, .u64, .i128 => |layout| {
-            const T = switch (layout) {
-                .i8, .u8 => u8,
-                .i16, .u16 => u16,
-                .i32, .u32 => u32,
-                .i64, .u64 => u64,
-                else => u128,
-            };
+            const T = Bits(layout);
             return a.values(T)[a_row] == b.values(T)[b_row];
         },
     }

@@ -20,8 +20,9 @@ const assert = std.debug.assert;
 
 pub const Error = error{ OutOfMemory, OutOfRange, NotSupported, TooLarge, Cancelled };
 
-/// Rows collected beyond the limit before cutting back.
-const prune_rows = 65_536;
+/// Rows collected beyond a few times the limit before cutting back. Few, because the first cut
+/// sets the threshold that spares most rows from being collected at all.
+const prune_rows = 2048;
 
 pub const SortOperator = struct {
     gpa: std.mem.Allocator,
@@ -52,11 +53,11 @@ pub const SortOperator = struct {
         for (self.rows) |*builder| builder.deinit();
     }
 
-    /// Forgets all rows, for the next lane.
+    /// Forgets all rows, for the next lane. The threshold stays: as many rows as are wanted have
+    /// been seen at or before it, so what lies behind cannot be among the best of all lanes.
     pub fn reset(self: *SortOperator) void {
         for (self.rows) |*builder| builder.reset();
         self.row_count = 0;
-        self.threshold = null;
     }
 
     fn limit_rows(self: *const SortOperator) u32 {
@@ -83,19 +84,31 @@ pub const SortOperator = struct {
         const threshold = self.threshold orelse return rows;
         const kept = try arena.alloc(u32, rows.len);
         const key = &columns[self.key_columns[0]];
-        const descending = self.node.keys[0].descending;
-        var count: usize = 0;
-        for (rows) |row| {
-            kept[count] = row;
-            // NULLs come last here: a threshold exists only when the k-th best row has a value.
-            count += @intFromBool(key.is_valid(row) and first_key(key, row, descending) <= threshold);
-        }
-        return kept[0..count];
+        const flip: u64 = if (self.node.keys[0].descending) std.math.maxInt(u64) else 0;
+        return kept[0..keep_within(key, flip, threshold, rows, kept)];
     }
 
-    fn first_key(column: *const Column, row: u32, descending: bool) u64 {
-        const key = sort_keys.key_of(column, row, 0);
-        return if (descending) ~key else key;
+    /// Copies the rows whose key is not behind the threshold; returns how many. NULLs come last
+    /// here: a threshold exists only when the k-th best row has a value.
+    fn keep_within(key: *const Column, flip: u64, threshold: u64, rows: []const u32, kept: []u32) usize {
+        var count: usize = 0;
+        if (key.validity == null) switch (key.type.layout()) {
+            inline .i32, .i64, .f32, .f64 => |layout| {
+                const T = expression_module.Scalar(layout);
+                const values = key.values(T);
+                for (rows) |row| {
+                    kept[count] = row;
+                    count += @intFromBool(sort_keys.number_key(T, values[row]) ^ flip <= threshold);
+                }
+                return count;
+            },
+            else => {},
+        };
+        for (rows) |row| {
+            kept[count] = row;
+            count += @intFromBool(key.is_valid(row) and sort_keys.key_of(key, row, 0) ^ flip <= threshold);
+        }
+        return count;
     }
 
     fn prune(self: *SortOperator, arena: std.mem.Allocator) Error!void {
@@ -107,7 +120,8 @@ pub const SortOperator = struct {
         const first = self.node.keys[0];
         const key = &columns[self.key_columns[0]];
         if (best.len > 0 and !first.nulls_first and key.is_valid(best[best.len - 1])) {
-            self.threshold = first_key(key, best[best.len - 1], first.descending);
+            const last = sort_keys.key_of(key, best[best.len - 1], 0);
+            self.threshold = if (first.descending) ~last else last;
         }
         for (self.rows, columns) |*builder, *column| {
             var kept: ColumnBuilder = try .init(self.gpa, builder.type);

@@ -13,8 +13,10 @@ const bitmap = @import("../core/bitmap.zig");
 const boolean = @import("../kernel/boolean.zig");
 const cast = @import("../kernel/cast.zig");
 const compare = @import("../kernel/compare.zig");
+const in_list = @import("../kernel/in_list.zig");
 const column_module = @import("../core/column.zig");
 const like = @import("../kernel/like.zig");
+const Interval = @import("../core/interval.zig").Interval;
 const schema = @import("../core/schema.zig");
 const Column = column_module.Column;
 const DataType = schema.DataType;
@@ -84,19 +86,19 @@ pub const Expression = struct {
 
 /// The values of an IN list, ready to be asked.
 pub const Set = union(enum) {
-    i8: compare.InSet(i8),
-    i16: compare.InSet(i16),
-    i32: compare.InSet(i32),
-    i64: compare.InSet(i64),
-    i128: compare.InSet(i128),
-    u8: compare.InSet(u8),
-    u16: compare.InSet(u16),
-    u32: compare.InSet(u32),
-    u64: compare.InSet(u64),
-    f16: compare.InSet(f16),
-    f32: compare.InSet(f32),
-    f64: compare.InSet(f64),
-    bytes: compare.BytesInSet,
+    i8: in_list.InSet(i8),
+    i16: in_list.InSet(i16),
+    i32: in_list.InSet(i32),
+    i64: in_list.InSet(i64),
+    i128: in_list.InSet(i128),
+    u8: in_list.InSet(u8),
+    u16: in_list.InSet(u16),
+    u32: in_list.InSet(u32),
+    u64: in_list.InSet(u64),
+    f16: in_list.InSet(f16),
+    f32: in_list.InSet(f32),
+    f64: in_list.InSet(f64),
+    bytes: in_list.BytesInSet,
 };
 
 /// The Zig type of a layout whose values are numbers.
@@ -235,7 +237,7 @@ fn compare_literal(op: abi.CompareOp, left: *const Column, literal: *const Colum
         .bits => compare.compare_bits_scalar(op, left.data, left.row_count, literal.data[0] & 1 != 0, bits),
         .bytes => compare.compare_bytes_scalar(op, left.offsets, left.data, literal.bytes_at(0), bits),
         .fixed => if (left.type.tag == .interval)
-            compare.compare_interval_scalar(op, left.values(compare.Interval), literal.values(compare.Interval)[0], bits)
+            compare.compare_interval_scalar(op, left.values(Interval), literal.values(Interval)[0], bits)
         else
             compare.compare_fixed_scalar(op, left.type.width, left.data, left.row_count, literal.data, bits),
         .none, .list, .structure => unreachable, // plan.zig refuses them
@@ -251,7 +253,7 @@ fn compare_both(op: abi.CompareOp, left: *const Column, right: *const Column, bi
         .bits => compare.compare_bits_columns(op, left.data, right.data, left.row_count, bits),
         .bytes => compare.compare_bytes_columns(op, left.offsets, left.data, right.offsets, right.data, bits),
         .fixed => if (left.type.tag == .interval)
-            compare.compare_interval_columns(op, left.values(compare.Interval), right.values(compare.Interval), bits)
+            compare.compare_interval_columns(op, left.values(Interval), right.values(Interval), bits)
         else
             compare.compare_fixed_columns(op, left.type.width, left.data, right.data, left.row_count, bits),
         .none, .list, .structure => unreachable,

@@ -30,7 +30,7 @@
 //!     value       type, u8 is null, [the value: fixed size, or u32 length and bytes, or one byte of bool]
 const std = @import("std");
 const abi = @import("../abi.zig");
-const compare = @import("../kernel/compare.zig");
+const in_list = @import("../kernel/in_list.zig");
 const column_module = @import("../core/column.zig");
 const interrupt = @import("../core/interrupt.zig");
 const like = @import("../kernel/like.zig");
@@ -346,22 +346,22 @@ const Parser = struct {
         return boolean(.{ .in_list = .{ .value = value, .set = set, .has_null = has_null } });
     }
 
-    fn parse_scalar_set(self: *Parser, comptime T: type, data_type: DataType, count: u32) ParseError!compare.InSet(T) {
+    fn parse_scalar_set(self: *Parser, comptime T: type, data_type: DataType, count: u32) ParseError!in_list.InSet(T) {
         const values = try self.arena.alloc(T, count);
         for (values) |*value| {
             const member = try self.parse_member(data_type);
             value.* = member.values(T)[0];
         }
-        return compare.InSet(T).init(self.arena, values);
+        return in_list.InSet(T).init(self.arena, values);
     }
 
-    fn parse_bytes_set(self: *Parser, data_type: DataType, count: u32) ParseError!compare.BytesInSet {
+    fn parse_bytes_set(self: *Parser, data_type: DataType, count: u32) ParseError!in_list.BytesInSet {
         const values = try self.arena.alloc([]const u8, count);
         for (values) |*value| {
             const member = try self.parse_member(data_type);
             value.* = member.bytes_at(0);
         }
-        return compare.BytesInSet.init(self.arena, values);
+        return in_list.BytesInSet.init(self.arena, values);
     }
 
     fn parse_member(self: *Parser, data_type: DataType) ParseError!Column {
