@@ -130,6 +130,7 @@ class SourceKind(IntEnum):
     BATCH = 1
     QMCB = 2
     COLUMNS = 3
+    QMCB_LIST = 4
 
 
 class TextFormat(IntEnum):

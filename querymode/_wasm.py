@@ -60,6 +60,9 @@ HUGE_PAGES_FROM = 16 * MIB
 _HUGE_PAGE_SIZE = 2 * MIB
 _MADV_HUGEPAGE = 14
 
+# With less than this left, wasmtime itself may abort the process instead of returning an error.
+_ADDRESS_SPACE_MIN = 128 * MIB
+
 IDLE_SECONDS = 10.0
 # How long a cancelled call may take to see its cancel byte before the epoch stops it.
 EPOCH_GRACE_SECONDS = 0.05
@@ -217,6 +220,13 @@ def _ffi() -> Any:
     return ffi
 
 
+def _require_library() -> None:
+    try:
+        import wasmtime  # noqa: F401
+    except (ImportError, OSError) as cause:
+        raise errors.error("INTERNAL", f"the wasmtime library could not be loaded: {cause}") from cause
+
+
 def _new_engine(reservation: int, epochs: bool) -> wasmtime.Engine:
     import wasmtime
 
@@ -256,6 +266,7 @@ class Program:
 
         An epoch belongs to an engine: shared, one instance's time-out would stop all of them.
         """
+        _require_library()
         with _native:
             if not epochs and reservation in self._shared:
                 return self._shared[reservation]
@@ -291,6 +302,9 @@ class Program:
         try:
             module = wasmtime.Module(engine, self.wasm)
         except wasmtime.WasmtimeError as cause:
+            # Compiled before for another configuration: then it only lacks memory this time.
+            if self._shared:
+                raise
             raise errors.error("INTERNAL", f"the engine module does not compile: {cause}") from None
         _check_contract(engine, module)
         return module
@@ -367,7 +381,9 @@ def _reservations(limit: int) -> Iterator[int]:
 
     if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
         yield FULL_RESERVATION  # and if that fails, go on as if there were a limit
-    elif _address_space_free(2 * FULL_RESERVATION + _ADDRESS_SPACE_KEPT):
+    if not _address_space_free(_ADDRESS_SPACE_MIN):
+        return
+    if _address_space_free(2 * FULL_RESERVATION + _ADDRESS_SPACE_KEPT):
         yield FULL_RESERVATION
     for size in SMALL_RESERVATIONS:
         # Not more than half of what is left, so that other workers' instances find room, and not
@@ -618,7 +634,7 @@ class Instance:
     def _instantiate_somewhere(self, limit: int) -> None:
         import wasmtime
 
-        reason = ""
+        reason = "too little is left"
         for reservation in _reservations(limit):
             try:
                 self._instantiate(reservation)

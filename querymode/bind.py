@@ -68,8 +68,9 @@ if TYPE_CHECKING:
 
 _SIGNED = {1: INT8, 2: INT16, 4: INT32, 8: INT64, 16: INT128}
 _UNSIGNED = {1: UINT8, 2: UINT16, 4: UINT32, 8: UINT64}
-#: Digits that every value of an integer type fits in: what it is beside a decimal.
+#: Digits of an integer type: what it is beside a decimal.
 _INTEGER_DIGITS = {1: 3, 2: 5, 4: 10, 8: 19, 16: 38}
+_UINT64_DIGITS = 20
 
 
 class Bound:
@@ -119,10 +120,19 @@ def columns_of(expression: Expr, into: set[str]) -> None:
 
 def output_name(expression: Expr) -> str:
     """What a computed column is called when nobody gave it a name."""
+    try:
+        return _output_name(expression)
+    except RecursionError:
+        raise error(
+            "NOT_SUPPORTED", "an expression is nested too deep; compute it in several steps"
+        ) from None
+
+
+def _output_name(expression: Expr) -> str:
     if isinstance(expression, (Alias, Column)):
         return expression.name
     if isinstance(expression, Aggregate) and expression.value is not None:
-        return f"{AGGREGATE_NAMES[expression.op]}_{output_name(expression.value)}"
+        return f"{AGGREGATE_NAMES[expression.op]}_{_output_name(expression.value)}"
     if isinstance(expression, Aggregate):
         return "count"
     return str(expression)
@@ -176,6 +186,8 @@ class _Binder:
 
     def in_list(self, node: InList, depth: int) -> Bound:
         values = [literals.plain(value) for value in node.values]
+        if not values:  # false, and NULL for NULL, as in DuckDB
+            return self.bind(Compare(CompareOp.NEQ, node.value, node.value), depth)
         present = [value for value in values if value is not None]
         column = self.bind(node.value, depth)
         target = _list_type(column, present)
@@ -189,8 +201,6 @@ class _Binder:
 
     def in_terms(self, node: InList, values: list[object], depth: int) -> Bound:
         """Types without a set in the engine: one comparison a value."""
-        if not values:
-            return _constant(False, False, BOOL, str(node))
         terms = tuple(Compare(CompareOp.EQ, node.value, Literal(value)) for value in values)
         return self.bind(Or(terms), depth)
 
@@ -201,7 +211,7 @@ class _Binder:
         if value.type.tag != TypeTag.UTF8:
             raise error("INVALID_FILTER", f"like compares text, but {value.text} is {value.type}")
         escape = ord(node.escape) if node.escape else 0
-        pattern = node.pattern.encode("utf-8", "surrogatepass")
+        pattern = literals.encode_text(node.pattern)
         wire = bytes((ExpressionTag.LIKE, node.ignore_case, escape)) + value.wire
         return Bound(BOOL, wire + len(pattern).to_bytes(4, "little") + pattern, str(node))
 
@@ -260,7 +270,15 @@ class _Binder:
 
     def cast(self, node: Cast, depth: int) -> Bound:
         value = self.bind(node.value, depth)
+        if not _castable(value.type, node.target):
+            raise error("NOT_SUPPORTED", f"cannot cast {_said(value)} to {node.target}")
         return _cast(value, node.target, node.attempt)
+
+    def aggregate(self, node: Aggregate, depth: int) -> Bound:
+        raise error(
+            "INVALID_AGGREGATE",
+            f"{node} is an aggregate; it stands alone in agg or select, not inside another",
+        )
 
 
 _RULES: dict[type[Expr], Callable[[_Binder, Any, int], Bound]] = {
@@ -278,6 +296,7 @@ _RULES: dict[type[Expr], Callable[[_Binder, Any, int], Bound]] = {
     Arithmetic: _Binder.arithmetic,
     Negate: _Binder.negate,
     Cast: _Binder.cast,
+    Aggregate: _Binder.aggregate,
 }
 
 
@@ -306,6 +325,19 @@ def _cast(bound: Bound, target: DataType, attempt: bool = False) -> Bound:
             return _constant(bound.value, stored, target, bound.text)
     wire = bytes((ExpressionTag.CAST, attempt)) + encode_type(target) + bound.wire
     return Bound(target, wire, bound.text)
+
+
+def _castable(source: DataType, target: DataType) -> bool:
+    """What the engine's casts can do; text is still to come."""
+    if source in (target, NULL):
+        return True
+    numbers = [is_numeric(side) or side == BOOL for side in (source, target)]
+    if all(numbers):
+        return True
+    moments = (TypeTag.DATE, TypeTag.TIMESTAMP)
+    if source.tag in moments and target.tag in moments:
+        return True
+    return source.tag == target.tag == TypeTag.TIME
 
 
 def _unify(left: Bound, right: Bound, otherwise: str) -> tuple[Bound, Bound]:
@@ -359,6 +391,8 @@ def _list_type(column: Bound, values: list[object]) -> DataType:
 
 def _member(value: object, target: DataType, column: Bound) -> bytes:
     stored = literals.fit(value, target)
+    if stored is None and is_float(target) and isinstance(value, int):
+        stored = literals.fit(float(value), target)  # rounded, as a comparison would
     if stored is None:
         raise error("INVALID_FILTER", f"cannot look for {value!r} in {_said(column)}")
     return literals.encode_value(stored, target)
@@ -411,7 +445,9 @@ def _common_integer(a: DataType, b: DataType) -> DataType:
 
 
 def _as_decimal_type(data_type: DataType) -> DataType:
-    return data_type if is_decimal(data_type) else decimal(_INTEGER_DIGITS[value_size(data_type)], 0)
+    if is_decimal(data_type):
+        return data_type
+    return decimal(_UINT64_DIGITS if data_type == UINT64 else _INTEGER_DIGITS[value_size(data_type)], 0)
 
 
 def _capped(precision: int, scale: int) -> DataType:
@@ -450,9 +486,11 @@ def _arithmetic_types(op: ArithmeticOp, a: DataType, b: DataType) -> tuple[DataT
         return FLOAT64, FLOAT64, FLOAT64
     if is_decimal(a) or is_decimal(b):
         return _decimal_types(op, _as_decimal_type(a), _as_decimal_type(b))
-    common = a if a == b else _common_integer(a, b)
-    if is_unsigned(a) != is_unsigned(b) and value_size(common) < 8:
-        common = INT64
+    common = _common_integer(a, b)
+    if is_unsigned(a) != is_unsigned(b):
+        unsigned, signed = (a, b) if is_unsigned(a) else (b, a)
+        if value_size(signed) <= value_size(unsigned) < 8:
+            common = INT64
     return common, common, common
 
 
@@ -476,12 +514,23 @@ def _decimal_types(op: ArithmeticOp, a: DataType, b: DataType) -> tuple[DataType
     return result, result, result
 
 
+def aggregate_argument(argument: DataType) -> DataType:
+    """A column that is NULL throughout is aggregated and sorted as integers, as in DuckDB."""
+    return INT32 if argument == NULL else argument
+
+
+def bind_argument(expression: Expr, schema: Schema) -> Bound:
+    bound = bind(expression, schema)
+    return _cast(bound, aggregate_argument(bound.type))
+
+
 def aggregate_types(node: Aggregate, argument: DataType) -> tuple[DataType, DataType]:
     """The running total's type and the result's: engine's rule, said before the query runs."""
+    argument = aggregate_argument(argument)
     if node.op in (AggregateOp.COUNT, AggregateOp.COUNT_ROWS):
         return INT64, INT64
     if node.op in (AggregateOp.MIN, AggregateOp.MAX):
-        if is_nested(argument) or is_vector(argument) or argument.tag in (TypeTag.NULL, TypeTag.INTERVAL):
+        if is_nested(argument) or is_vector(argument) or argument.tag == TypeTag.INTERVAL:
             raise _no_aggregate(node, argument)
         return argument, argument
     state = _sum_type(argument)

@@ -140,9 +140,11 @@ class Expr:
 
     def cast(self, data_type: DataType | str, *, strict: bool = True) -> Expr:
         """The value as another type; with `strict=False` what does not fit becomes NULL."""
-        from querymode.types import parse_type
+        from querymode.types import DataType, parse_type
 
         target = parse_type(data_type) if isinstance(data_type, str) else data_type
+        if not isinstance(target, DataType):
+            raise error("NOT_SUPPORTED", f"cast takes a type such as 'int64', not {_kind(data_type)}")
         return Cast(self, target, not strict)
 
     # ---- aggregates and names ----
@@ -422,10 +424,9 @@ def _kind(value: object) -> str:
 
 
 def _pair(value: object, word: str) -> tuple[object, object]:
-    items = listed(value, word)
-    if len(items) != 2:
-        raise error("INVALID_FILTER", f"{word} takes a pair (low, high), not {len(items)} values")
-    return items[0], items[1]
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise error("INVALID_FILTER", f"{word} takes a pair (low, high), not {value!r} ({_kind(value)})")
+    return value[0], value[1]
 
 
 _COMPARISONS = {

@@ -96,12 +96,12 @@ class DataFrame:
 
     def sort(
         self,
-        *keys: str | Expr,
+        *keys: str | Expr | Sequence[str | Expr],
         descending: bool | Sequence[bool] | None = None,
         nulls_first: bool = False,
     ) -> DataFrame:
         """In order of one or more keys; `sort("amount", "desc")` too. NULLs come last unless asked."""
-        names: list[str | Expr] = list(keys)
+        names = _flat(keys)
         words = [key for key in names[1:] if isinstance(key, str) and key.lower() in ("asc", "desc")]
         if len(names) == 2 and words and words[0] not in self._node.schema:
             descending = words[0].lower() == "desc" if descending is None else descending
@@ -109,15 +109,12 @@ class DataFrame:
         if not names:
             raise error("QUERY_FAILED", "sort takes at least one column")
         directions = _directions(descending, len(names))
-        ordered = [
-            (key if isinstance(key, Expr) else Column(key), down, nulls_first)
-            for key, down in zip(names, directions, strict=True)
-        ]
+        ordered = [(_named(key)[1], down, nulls_first) for key, down in zip(names, directions, strict=True)]
         return self._with(Sort(self._node, ordered))
 
     # ---- columns ----
 
-    def select(self, *items: str | Expr) -> DataFrame:
+    def select(self, *items: str | Expr | Sequence[str | Expr]) -> DataFrame:
         """These columns or expressions, in this order. Aggregates alone make one row."""
         named = [_named(item) for item in _flat(items)]
         if not named:
@@ -128,7 +125,7 @@ class DataFrame:
 
     # ---- aggregates ----
 
-    def group_by(self, *keys: str | Expr) -> GroupedFrame:
+    def group_by(self, *keys: str | Expr | Sequence[str | Expr]) -> GroupedFrame:
         named = [_named(key) for key in _flat(keys)]
         if not named:
             raise error("INVALID_AGGREGATE", "group_by takes at least one column")
@@ -222,10 +219,16 @@ def _predicate(arguments: tuple[object, ...]) -> Expr:
 def _group(conditions: Sequence[Sequence[object]]) -> Expr:
     if isinstance(conditions, (str, bytes)) or not hasattr(conditions, "__iter__"):
         raise error("INVALID_FILTER", "a group of where_or is a list of (column, operator, value)")
-    terms = [item if isinstance(item, Expr) else _predicate(tuple(item)) for item in conditions]
+    terms = [item if isinstance(item, Expr) else _condition(item) for item in conditions]
     if not terms:
         raise error("INVALID_FILTER", "a group of where_or has no condition")
     return _one_or_many(And, terms)
+
+
+def _condition(item: object) -> Expr:
+    if not isinstance(item, (tuple, list)):
+        raise error("INVALID_FILTER", f"a condition of where_or is (column, operator, value), not {item!r}")
+    return _predicate(tuple(item))
 
 
 def _one_or_many(kind: type[And] | type[Or], terms: list[Expr]) -> Expr:
@@ -264,8 +267,9 @@ def _named(item: object) -> tuple[str, Expr]:
 
 
 def _aggregate_of(item: Expr) -> Aggregate | None:
-    inner = item.value if isinstance(item, Alias) else item
-    return inner if isinstance(inner, Aggregate) else None
+    while isinstance(item, Alias):
+        item = item.value
+    return item if isinstance(item, Aggregate) else None
 
 
 def _named_call(item: object) -> tuple[str, Aggregate]:

@@ -35,6 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import datetime as dt
     from decimal import Decimal
+    from typing import Any
 
     from querymode.types import DataType
 
@@ -46,6 +47,8 @@ _MICROSECONDS_A_DAY = 86_400_000_000
 
 def plain(value: object) -> object:
     """numpy and pyarrow scalars as the Python value they hold."""
+    if type(value).__name__ == "datetime64":
+        return _plain_datetime64(value)
     for method in ("item", "as_py"):
         convert = getattr(value, method, None)
         if convert is not None and not isinstance(value, (str, bytes, bytearray, memoryview, int, float)):
@@ -54,6 +57,12 @@ def plain(value: object) -> object:
             except (TypeError, ValueError):
                 break
     return value
+
+
+def _plain_datetime64(value: Any) -> object:
+    """`item()` would make a bare integer of nanoseconds: their text says them, a datetime cannot."""
+    coarse = value.astype("datetime64[us]")
+    return coarse.item() if coarse == value else str(value)
 
 
 def natural_type(value: object) -> DataType:
@@ -146,7 +155,7 @@ def fit(value: object, target: DataType) -> object | None:
     if tag == TypeTag.DECIMAL:
         return _fit_decimal(value, target)
     if tag == TypeTag.UTF8:
-        return value if isinstance(value, str) else None
+        return encode_text(value) if isinstance(value, str) else None
     if tag in (TypeTag.BINARY, TypeTag.FIXED_BINARY):
         return _fit_binary(value, target)
     if tag in (TypeTag.DATE, TypeTag.TIME, TypeTag.TIMESTAMP, TypeTag.INTERVAL):
@@ -230,43 +239,62 @@ def _fit_binary(value: object, target: DataType) -> bytes | None:
 def _fit_temporal(value: object, target: DataType) -> int | tuple[int, int, int] | None:
     import datetime as dt
 
-    if isinstance(value, str) and target.tag != TypeTag.INTERVAL:
-        value = _parse_temporal(value, target)
     if target.tag == TypeTag.INTERVAL:
         if not isinstance(value, dt.timedelta):
             return None
         return 0, value.days, value.seconds * TICKS[3] + value.microseconds * 1000
+    nanoseconds = 0
+    if isinstance(value, str):
+        value, nanoseconds = _parse_temporal(value, target)
     if target.tag == TypeTag.TIME:
         if not isinstance(value, dt.time) or value.tzinfo is not None:
             return None
         seconds = (value.hour * 60 + value.minute) * 60 + value.second
-        return _ticks(seconds * TICKS[2] + value.microsecond, target.unit)
+        return _ticks(seconds * TICKS[2] + value.microsecond, nanoseconds, target.unit)
     if not isinstance(value, dt.date):
         return None
-    if target.tag == TypeTag.DATE:
-        microseconds = _microseconds(value, "")
-        if microseconds is None or microseconds % _MICROSECONDS_A_DAY:
-            return None
-        return microseconds // _MICROSECONDS_A_DAY
     microseconds = _microseconds(value, target.zone)
-    return None if microseconds is None else _ticks(microseconds, target.unit)
+    if microseconds is None:
+        return None
+    if target.tag == TypeTag.DATE:
+        days, rest = divmod(microseconds, _MICROSECONDS_A_DAY)
+        return None if rest or nanoseconds else days
+    return _ticks(microseconds, nanoseconds, target.unit)
 
 
-def _parse_temporal(text: str, target: DataType) -> dt.date | dt.time | None:
+def _parse_temporal(text: str, target: DataType) -> tuple[dt.date | dt.time | None, int]:
+    """An ISO text, and the nanoseconds that Python's types cannot hold."""
     import datetime as dt
 
-    kinds = {TypeTag.DATE: dt.date, TypeTag.TIME: dt.time}
+    kept, nanoseconds = _split_nanoseconds(text)
+    if nanoseconds is None:
+        return None, 0
     try:
-        if target.tag == TypeTag.TIMESTAMP:
-            moment = dt.datetime.fromisoformat(text)
-            # A text without a zone means the column's own clock; for instants that clock is UTC.
-            if target.zone and moment.tzinfo is None:
-                moment = moment.replace(tzinfo=dt.UTC)
-            return moment
-        parsed: dt.date | dt.time = kinds[target.tag].fromisoformat(text)  # type: ignore[attr-defined]
-        return parsed
+        if target.tag == TypeTag.DATE:
+            return dt.date.fromisoformat(kept), nanoseconds
+        if target.tag == TypeTag.TIME:
+            return dt.time.fromisoformat(kept), nanoseconds
+        moment = dt.datetime.fromisoformat(kept)
     except ValueError:
-        return None
+        return None, 0
+    # A text without a zone means the column's own clock; for instants that clock is UTC.
+    if target.zone and moment.tzinfo is None:
+        moment = moment.replace(tzinfo=dt.UTC)
+    return moment, nanoseconds
+
+
+def _split_nanoseconds(text: str) -> tuple[str, int | None]:
+    """The text with at most six digits of fraction, and what the next three say; None if more follow."""
+    point = text.find(".")
+    if point < 0:
+        return text, 0
+    end = point + 1
+    while end < len(text) and text[end].isdigit():
+        end += 1
+    fraction = text[point + 1 : end]
+    if fraction[9:].strip("0"):
+        return text, None
+    return text[: point + 1] + fraction[:6] + text[end:], int(fraction[6:9].ljust(3, "0") or "0")
 
 
 def _microseconds(value: dt.date, zone: str) -> int | None:
@@ -285,12 +313,16 @@ def _microseconds(value: dt.date, zone: str) -> int | None:
     return delta.days * _MICROSECONDS_A_DAY + delta.seconds * TICKS[2] + delta.microseconds
 
 
-def _ticks(microseconds: int, unit: int) -> int | None:
-    if unit == TimeUnit.NANOSECOND:
-        number = microseconds * 1000
-        return number if -(1 << 63) <= number < 1 << 63 else None
-    number, rest = divmod(microseconds, TICKS[2] // TICKS[unit])
-    return None if rest else number
+def _ticks(microseconds: int, nanoseconds: int, unit: int) -> int | None:
+    number, rest = divmod(microseconds * 1000 + nanoseconds, TICKS[3] // TICKS[unit])
+    return None if rest or not -(1 << 63) <= number < 1 << 63 else number
+
+
+def encode_text(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as cause:
+        raise error("INVALID_FILTER", f"{text!r} is not valid Unicode at character {cause.start}") from None
 
 
 def encode_value(stored: object, data_type: DataType) -> bytes:
@@ -305,8 +337,6 @@ def encode_stored(stored: object, data_type: DataType) -> bytes:
     tag = data_type.tag
     if tag == TypeTag.BOOL:
         return b"\x01" if stored else b"\x00"
-    if isinstance(stored, str):
-        stored = stored.encode("utf-8", "surrogatepass")
     if isinstance(stored, bytes):
         return stored if tag == TypeTag.FIXED_BINARY else len(stored).to_bytes(4, "little") + stored
     if isinstance(stored, float):

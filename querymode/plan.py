@@ -11,9 +11,10 @@ import struct
 
 from querymode import _abi
 from querymode._abi import AggregateOp, AggregatePhase, NodeTag
-from querymode.bind import Bound, aggregate_types, bind, bind_predicate, columns_of
+from querymode.bind import Bound, aggregate_types, bind, bind_argument, bind_predicate, columns_of
 from querymode.errors import error
 from querymode.expr import Aggregate, Column, Expr
+from querymode.literals import encode_text
 from querymode.schema import Schema
 from querymode.types import INT64, NULL, encode_type
 
@@ -110,7 +111,7 @@ class Sort(Step):
         self.keys = tuple(keys)
         self.schema = source.schema
         for key, _, _ in self.keys:
-            bound = bind(key, source.schema)
+            bound = bind_argument(key, source.schema)
             if not _has_order(bound.type):
                 raise error("NOT_SUPPORTED", f"cannot sort by {bound.text}: {bound.type} has no order")
 
@@ -159,7 +160,7 @@ def _group_key(bound: Bound) -> DataType:
 def _has_order(data_type: DataType) -> bool:
     from querymode.types import is_nested, is_vector
 
-    return not (is_nested(data_type) or is_vector(data_type) or data_type == NULL)
+    return not (is_nested(data_type) or is_vector(data_type))
 
 
 def known_counts(node: Node) -> list[int] | None:
@@ -297,7 +298,7 @@ class _Wire:
 
     def sort(self, step: Sort, rows: int) -> None:
         keys = b"".join(
-            bytes((descending, nulls_first)) + bind(key, self.schema).wire
+            bytes((descending, nulls_first)) + bind_argument(key, self.schema).wire
             for key, descending, nulls_first in step.keys
         )
         count = len(step.keys).to_bytes(2, "little")
@@ -339,7 +340,7 @@ def _state_fields(step: GroupBy, schema: Schema) -> list[tuple[str, DataType]]:
 
 
 def _name(name: str) -> bytes:
-    raw = name.encode("utf-8", "surrogatepass")
+    raw = encode_text(name)
     if len(raw) > 0xFFFF:
         raise error("NOT_SUPPORTED", f"the column name {name[:40]!r}… has more than 65,535 bytes")
     return len(raw).to_bytes(2, "little") + raw
@@ -350,7 +351,7 @@ def _column_at(index: int) -> bytes:
 
 
 def _argument(call: Aggregate, schema: Schema) -> bytes | None:
-    return None if call.value is None else bind(call.value, schema).wire
+    return None if call.value is None else bind_argument(call.value, schema).wire
 
 
 def _call(name: str, op: AggregateOp, argument: bytes | None) -> bytes:

@@ -54,8 +54,8 @@ def _dumped(rows: Iterable[Mapping[str, Any]]) -> bytes:
             kind = type(row).__name__
             raise error("INVALID_FORMAT", f"from_json takes a list of dicts, but row {position} is {kind}")
     try:
-        return json.dumps(listed, default=_plain).encode()
-    except (ValueError, RecursionError) as cause:
+        return json.dumps(listed, default=_plain, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as cause:  # a lone surrogate is a ValueError too
         raise error("INVALID_FORMAT", f"these rows cannot be written as JSON: {cause}") from None
 
 

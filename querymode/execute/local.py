@@ -34,10 +34,11 @@ MIB = 1 << 20
 WORKER_SIZE_MIN = 48 * MIB
 #: Tables larger than this part of the budget are streamed through, not kept.
 RESIDENT_PART = 4
-#: Partial answers up to this size go through an instance's scratch block, without an allocation.
-SCRATCH_BATCH_SIZE = 32 << 10
+#: Partial answers are pushed together up to this size.
+PUSH_SIZE_MAX = 4 * MIB
 #: How long a cancelled call may take to notice before we stop waiting for it and abandon its instance.
 CANCEL_SECONDS = 2.0
+CANCEL_POLL_SECONDS = 0.005
 
 _table_ids: weakref.WeakKeyDictionary[MemoryTable, int] = weakref.WeakKeyDictionary()
 _next_table_id = 0
@@ -135,6 +136,7 @@ class _Run:
         self.keep = keep and self.table.memory_size(self.indices) * RESIDENT_PART <= size
         self.lock = threading.Lock()
         self.done = threading.Event()
+        self.started = 0
         self.working = worker_count  # on lanes
         self.left = 0
         self.failure: BaseException | None = None
@@ -153,14 +155,17 @@ class _Run:
     # ---- the asking thread ----
 
     def answer(self) -> Answer:
-        warm = self._warm_instances()
+        warm: list[Instance | None] = [*self._warm_instances()]
         try:
-            for position in range(self.worker_count):
-                instance = warm[position] if position < len(warm) else None
+            while self.started < self.worker_count:
+                instance = warm.pop() if warm else None
                 threads.start(lambda instance=instance: self._work(instance))  # type: ignore[misc]
+                self.started += 1
             self._wait()
         except BaseException:
             self._stop()
+            for unused in filter(None, warm):
+                _wasm.pool().discard(unused)
             raise
         if self.failure is not None:
             raise self.failure.with_traceback(None)
@@ -199,13 +204,19 @@ class _Run:
             )
 
     def _stop(self) -> None:
-        """Cancels what runs and waits until it has noticed."""
+        """Cancels what runs and waits until it has noticed.
+
+        A worker that is still making its instance (the first one compiles the engine) is not waited for:
+        it sees that we stopped, and leaves.
+        """
         with self.lock:
             self.stopped = True
             running = list(self.instances)
         for instance in running:
             instance.cancel()
-        self.done.wait(CANCEL_SECONDS)
+        given_up = time.monotonic() + CANCEL_SECONDS
+        while self.started > self.left and self.instances and time.monotonic() < given_up:
+            self.done.wait(CANCEL_POLL_SECONDS)
 
     # ---- worker threads ----
 
@@ -220,6 +231,12 @@ class _Run:
                     self._run_final(instance)
         except _wasm.Cancelled:
             pass
+        except MemoryExceededError as failure:
+            self._fail(failure)
+        except MemoryError:
+            self._fail(
+                error("MEMORY_EXCEEDED", "this process has no memory left; lower memory= or its other use")
+            )
         except BaseException as failure:  # handed to the asking thread, whatever it is
             self._fail(failure)
         finally:
@@ -284,9 +301,11 @@ class _Run:
             return
         self._allow(instance)
         query = instance.query_open(self.work.lane)
+        stage = _Stage(instance)
         while lane is not None:
-            self._run_lane(instance, query, lane)
+            self._run_lane(stage, query, lane)
             lane = self._next_lane(instance)
+        stage.free()
         instance.query_close(query)
 
     def _next_lane(self, instance: Instance) -> int | None:
@@ -315,32 +334,28 @@ class _Run:
                 return False
         return False
 
-    def _run_lane(self, instance: Instance, query: int, lane: int) -> None:
+    def _run_lane(self, stage: _Stage, query: int, lane: int) -> None:
+        instance = stage.instance
         for index in self.table.lanes[lane]:
             self._allow(instance)
-            output = self._push_morsel(instance, query, index)
+            output = self._push_morsel(stage, query, index)
             self._take_output(instance, query, output, lane)
             if output.state == OutputState.DONE:
                 break
         self._take_output(instance, query, instance.query_finish(query), lane)
         self.finished[lane] = True
 
-    def _push_morsel(self, instance: Instance, query: int, index: int) -> Output:
-        morsel = self.table.morsels[index]
-        if not self.indices:
-            header = morsel.layout(()).descriptors(0)
-            return instance.query_push(query, SourceKind.DESCRIPTOR, data=header)
-        if self.keep:
+    def _push_morsel(self, stage: _Stage, query: int, index: int) -> Output:
+        instance = stage.instance
+        if self.keep and self.indices:
             references = _kept_columns(instance, self.table_id, self.table, index, self.indices)
             return instance.query_push(query, SourceKind.COLUMNS, data=references)
-        layout = morsel.layout(self.indices)
-        address = instance.alloc(layout.size)
+        layout = self.table.morsels[index].layout(self.indices)
+        # What comes out is the engine's own copy, so the next morsel may take the same place.
+        address = stage.place(layout.size) if layout.buffers else 0
         for place, buffer in layout.buffers:
             instance.write(address + place, buffer)
-        output = instance.query_push(query, SourceKind.DESCRIPTOR, data=layout.descriptors(address))
-        # What came out is the engine's own copy, so the block can go at once.
-        instance.free(address, layout.size)
-        return output
+        return instance.query_push(query, SourceKind.DESCRIPTOR, data=layout.descriptors(address))
 
     def _take_output(self, instance: Instance, query: int, output: Output, lane: int) -> None:
         """Copies out what a call left, and what waits behind it."""
@@ -369,33 +384,64 @@ class _Run:
 
     def _run_final(self, instance: Instance) -> None:
         """Over the lanes' answers, in their order. A table without lanes has only this."""
-        batches = [batch for lane in self.answers for batch in lane]
+        batches = deque(batch for lane in self.answers for batch in lane)
         self.answers, self.rows = [[]], [0]
         self._allow(instance)
         query = instance.query_open(self.work.lane if self.work.final is None else self.work.final)
-        for position, batch in enumerate(batches):
-            output = self._push_batch(instance, query, batch)
-            batches[position] = b""
-            with self.lock:
-                self.held -= len(batch)
+        stage = _Stage(instance)
+        while batches:
+            self._allow(instance)
+            output = self._push_batches(stage, query, batches)
             self._take_output(instance, query, output, 0)
             if output.state == OutputState.DONE:
                 break
+        stage.free()
         with self.lock:
             self.held -= sum(map(len, batches))
         self._allow(instance)
         self._take_output(instance, query, instance.query_finish(query), 0)
         instance.query_close(query)
 
-    def _push_batch(self, instance: Instance, query: int, batch: bytes) -> Output:
-        if len(batch) <= SCRATCH_BATCH_SIZE:
-            return instance.query_push(query, SourceKind.QMCB, data=batch)
-        self._allow(instance)
-        address = instance.alloc(len(batch))
-        instance.write(address, batch)
-        output = instance.query_push(query, SourceKind.QMCB, address=address, size=len(batch))
-        instance.free(address, len(batch))
-        return output
+    def _push_batches(self, stage: _Stage, query: int, batches: deque[bytes]) -> Output:
+        """As many batches as make a morsel, by one call: partial answers are many and small."""
+        parts: list[bytes] = []
+        size = 0
+        while batches and (not parts or size + len(batches[0]) <= PUSH_SIZE_MAX):
+            batch = batches.popleft()
+            parts += (len(batch).to_bytes(4, "little"), batch)
+            size += 4 + len(batch)
+        address = stage.place(size)
+        position = address
+        for part in parts:
+            stage.instance.write(position, part)
+            position += len(part)
+        with self.lock:
+            self.held -= size - 2 * len(parts)  # of every pair, four bytes were the size
+        return stage.instance.query_push(query, SourceKind.QMCB_LIST, address=address, size=size)
+
+
+class _Stage:
+    """A block of an instance's memory that inputs take one after the other."""
+
+    __slots__ = ("_address", "_size", "instance")
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self._address = 0
+        self._size = 0
+
+    def place(self, size: int) -> int:
+        """Where `size` bytes may be written. What was there before is gone."""
+        if size > self._size:
+            self.free()
+            self._address = self.instance.alloc(size)
+            self._size = size
+        return self._address
+
+    def free(self) -> None:
+        if self._size:
+            self.instance.free(self._address, self._size)
+            self._size = 0
 
 
 # ---- columns that stay in an instance ----

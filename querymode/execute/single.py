@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+#: How long a cancelled task may take to notice.
+CANCEL_SECONDS = 2.0
 #: Where no session's budget applies.
 DEFAULT_LIMIT = 2 << 30
 
@@ -26,29 +28,37 @@ def on_instance(task: Callable[[Instance], T], limit: int = DEFAULT_LIMIT) -> T:
     done = threading.Event()
     results: list[T] = []
     failures: list[BaseException] = []
-    instance = _wasm.pool().acquire(limit)
+    instances: list[Instance] = []
+    abandoned = threading.Event()
 
     def work() -> None:
         try:
-            results.append(task(instance))
+            instances.append(_wasm.pool().acquire(limit))
+            if not abandoned.is_set():
+                results.append(task(instances[0]))
         except BaseException as failure:  # handed to the asking thread, whatever it is
             failures.append(failure)
         finally:
+            _give_back(instances, clean=bool(results) and not abandoned.is_set())
             done.set()
 
     try:
         threads.start(work)
         done.wait()
     except BaseException:
-        instance.cancel()
-        done.wait()
-        _wasm.pool().discard(instance)
+        abandoned.set()
+        for instance in instances:  # none while the engine is still being compiled
+            instance.cancel()
+            done.wait(CANCEL_SECONDS)
         raise
     if failures:
-        _wasm.pool().discard(instance)
         raise failures[0].with_traceback(None)
-    _wasm.pool().release(instance)
     return results[0]
+
+
+def _give_back(instances: list[Instance], *, clean: bool) -> None:
+    for instance in instances:
+        _wasm.pool().release(instance) if clean else _wasm.pool().discard(instance)
 
 
 def outputs(instance: Instance, query: int, output: Output) -> Iterator[bytes]:

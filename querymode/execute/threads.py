@@ -10,6 +10,8 @@ import os
 import threading
 from queue import Empty, SimpleQueue
 
+from querymode.errors import error
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +26,10 @@ _idle: list[_Worker] = []
 class _Worker:
     def __init__(self) -> None:
         self.tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        threading.Thread(target=self._run, name="querymode-worker", daemon=True).start()
+        try:
+            threading.Thread(target=self._run, name="querymode-worker", daemon=True).start()
+        except RuntimeError:  # no room for its stack
+            raise error("MEMORY_EXCEEDED", "this process cannot start another thread") from None
 
     def _run(self) -> None:
         while True:

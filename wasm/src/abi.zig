@@ -144,6 +144,8 @@ pub const SourceKind = enum(u32) {
     /// `address`/`size`: `ColumnReference`s, columns of opened batches of one length side by side.
     /// Columns that are kept between queries come this way: each query names those it needs.
     columns = 3,
+    /// `address`/`size`: QMCB batches one behind the other, a u32 of size before each.
+    qmcb_list = 4,
 };
 
 pub const TextFormat = enum(u32) { csv = 0, json = 1 };

@@ -57,7 +57,10 @@ const Importer = struct {
         column.children = children;
         switch (column.type.layout()) {
             .none => column.validity = null,
-            .bits => column.data = (try self.import_bits(given.data, given.data_size, given.data_bit, given.row_count)) orelse &.{},
+            .bits => column.data = (try self.import_bits(given.data, given.data_size, given.data_bit, given.row_count)) orelse blk: {
+                if (given.row_count > 0) return refuse("a bool column without values", .{});
+                break :blk &.{};
+            },
             .bytes => {
                 column.offsets = try self.import_offsets(given);
                 column.data = try self.buffer(given.data, given.data_size);

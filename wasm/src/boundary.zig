@@ -15,6 +15,7 @@ const json = @import("format/text/json.zig");
 const pipeline = @import("pipeline.zig");
 const qmcb = @import("qmcb.zig");
 const schema = @import("core/schema.zig");
+const Cursor = @import("core/cursor.zig").Cursor;
 const ColumnBuilder = @import("operator/column_builder.zig").ColumnBuilder;
 const Status = abi.Status;
 
@@ -136,6 +137,13 @@ fn open_handle(object: Object) Error!u32 {
     return @as(u32, slot.generation) << 24 | @as(u32, @intCast(index));
 }
 
+/// Opens a handle and tells it. Where it could not be told, nothing is opened.
+fn hand_over(object: Object, out: u32) Error!void {
+    const target = resolve_mutable(out, @sizeOf(u32)) orelse return error.InvalidHandle;
+    const handle = try open_handle(object);
+    @memcpy(target, std.mem.asBytes(&handle));
+}
+
 fn slot_of(handle: u32) Error!*Slot {
     const index = handle & 0xFF_FFFF;
     if (index >= slots.items.len) return error.InvalidHandle;
@@ -161,7 +169,7 @@ fn batch_open(address: u32, size: u32, out: u32) Error!void {
     batch.arena = .init(gpa);
     errdefer batch.arena.deinit();
     batch.batch = try batch_import.import(batch.arena.allocator(), try input(address, size), resolve);
-    try write(u32, out, try open_handle(.{ .batch = batch }));
+    try hand_over(.{ .batch = batch }, out);
 }
 
 pub fn qm_batch_open(address: u32, size: u32, out: u32) callconv(.c) Status {
@@ -190,7 +198,7 @@ pub fn qm_batch_close(handle: u32) callconv(.c) Status {
 fn query_open(address: u32, size: u32, out: u32) Error!void {
     const query = try pipeline.Query.open(heap.engine_allocator(), try input(address, size));
     errdefer query.close();
-    try write(u32, out, try open_handle(.{ .query = query }));
+    try hand_over(.{ .query = query }, out);
 }
 
 pub fn qm_query_open(address: u32, size: u32, out: u32) callconv(.c) Status {
@@ -233,9 +241,11 @@ fn query_push(handle: u32, source_address: u32, out: u32) Error!void {
     const bytes = try input(source_address, @sizeOf(abi.Source));
     if (std.enums.fromInt(abi.SourceKind, std.mem.readInt(u32, bytes[0..4], .little)) == null) return error.InvalidHandle;
     const source = std.mem.bytesToValue(abi.Source, bytes[0..@sizeOf(abi.Source)]);
+    if (source.kind == .qmcb_list) return push_list(query, try input(source.address, source.size), out);
     var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
     defer arena.deinit();
     const batch = switch (source.kind) {
+        .qmcb_list => unreachable,
         .descriptor => try batch_import.import(arena.allocator(), try input(source.address, source.size), resolve),
         .batch => blk: {
             const slot = try slot_of(source.handle);
@@ -245,6 +255,20 @@ fn query_push(handle: u32, source_address: u32, out: u32) Error!void {
         .qmcb => (try qmcb.decode(arena.allocator(), try input(source.address, source.size))).batch,
     };
     try write_output(out, try query.push(batch));
+}
+
+/// Several small batches by one call: the answers of many lanes on their way to the final plan.
+fn push_list(query: *pipeline.Query, bytes: []const u8, out: u32) Error!void {
+    var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
+    defer arena.deinit();
+    var cursor: Cursor = .init(bytes);
+    var saturated = false;
+    while (cursor.remaining() > 0 and !saturated) {
+        _ = arena.reset(.retain_capacity);
+        const part = try cursor.read_bytes(try cursor.read_int(u32));
+        saturated = try query.take((try qmcb.decode(arena.allocator(), part)).batch);
+    }
+    try write_output(out, query.hand_over());
 }
 
 pub fn qm_query_push(query: u32, source: u32, out: u32) callconv(.c) Status {
@@ -317,7 +341,7 @@ fn text_open(format: u32, address: u32, size: u32, options: u32, options_size: u
     const text = try gpa.create(Text);
     errdefer gpa.destroy(text);
     text.* = .{ .reader = reader, .names = names };
-    try write(u32, out, try open_handle(.{ .text = text }));
+    try hand_over(.{ .text = text }, out);
 }
 
 pub fn qm_text_open(format: u32, address: u32, size: u32, options: u32, options_size: u32, out: u32) callconv(.c) Status {

@@ -173,6 +173,12 @@ pub const Query = struct {
     }
 
     pub fn push(self: *Query, batch: Batch) Error!Output {
+        _ = try self.take(batch);
+        return self.hand_over();
+    }
+
+    /// Works a batch in; what comes of it waits for `hand_over`. True when more input changes nothing.
+    pub fn take(self: *Query, batch: Batch) Error!bool {
         if (self.finished) try self.restart();
         try self.check_input(batch);
         if (self.direct) |picked| {
@@ -181,6 +187,10 @@ pub const Query = struct {
             try self.push_chunks(batch.columns, batch.row_count, 0);
             if (!self.gathers and self.collected_size() >= output_size_min) try self.encode_collected();
         }
+        return self.saturated;
+    }
+
+    pub fn hand_over(self: *Query) Output {
         return self.hand_out(if (self.saturated) .done else .need_input);
     }
 
@@ -272,7 +282,7 @@ pub const Query = struct {
                 view.type = field.type;
             }
             try self.run(.{ .row_count = count, .columns = views }, first);
-            if (start > row_count - count) break; // the last chunk of nearly 2^32 rows
+            if (start >= row_count - count) break; // the next start could pass 2^32
         }
     }
 

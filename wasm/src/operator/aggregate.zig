@@ -147,16 +147,16 @@ pub const AggregateOperator = struct {
         if (column.type.tag == .null or counted == 0) return;
         switch (call.op) {
             .count_rows, .count => if (self.node.phase == .final) {
-                state.counts.items[0] += @intCast(reduce.sum_integer(i64, column.values(i64), mask));
+                try add_count(&state.counts.items[0], reduce.sum_integer(i64, column.values(i64), mask));
             } else {
-                state.counts.items[0] += counted;
+                try add_count(&state.counts.items[0], counted);
             },
             .sum, .avg => {
                 try self.add_all(call, state, &column, mask);
-                state.counts.items[0] += if (call.op == .avg and self.node.phase == .final) blk: {
+                try add_count(&state.counts.items[0], if (call.op == .avg and self.node.phase == .final) blk: {
                     const counts = &chunk.columns[call.argument.?.node.column + 1];
-                    break :blk @intCast(reduce.sum_integer(i64, counts.values(i64), mask));
-                } else counted;
+                    break :blk reduce.sum_integer(i64, counts.values(i64), mask);
+                } else counted);
             },
             .min => try self.extreme_all(.min, state, &column, mask),
             .max => try self.extreme_all(.max, state, &column, mask),
@@ -221,7 +221,7 @@ pub const AggregateOperator = struct {
         switch (call.op) {
             .count_rows, .count => for (grouping.rows, grouping.groups) |row, group| {
                 if (!column.is_valid(row)) continue;
-                state.counts.items[group] += if (self.node.phase == .final) column.values(i64)[row] else 1;
+                try add_count(&state.counts.items[group], if (self.node.phase == .final) column.values(i64)[row] else 1);
             },
             .sum, .avg => {
                 const counts: ?[]const i64 = if (call.op == .avg and self.node.phase == .final)
@@ -255,7 +255,7 @@ pub const AggregateOperator = struct {
                 }
                 for (grouping.rows, grouping.groups) |row, group| {
                     if (!column.is_valid(row)) continue;
-                    state.counts.items[group] += if (counts) |many| many[row] else 1;
+                    try add_count(&state.counts.items[group], if (counts) |many| many[row] else 1);
                     state.floats.items[group] += values[row];
                 }
             },
@@ -263,7 +263,7 @@ pub const AggregateOperator = struct {
                 const values = column.values(Scalar(layout));
                 for (grouping.rows, grouping.groups) |row, group| {
                     if (!column.is_valid(row)) continue;
-                    state.counts.items[group] += if (counts) |many| many[row] else 1;
+                    try add_count(&state.counts.items[group], if (counts) |many| many[row] else 1);
                     try add_checked(&state.integers.items[group], values[row]);
                 }
             },
@@ -335,7 +335,11 @@ pub const AggregateOperator = struct {
         return if (bitmap.all_set(bits, count)) null else bits;
     }
 
-    fn sums_column(_: *AggregateOperator, arena: std.mem.Allocator, call: *const plan_module.AggregateCall, state: *const State) Error!Column {
+    fn sums_column(self: *AggregateOperator, arena: std.mem.Allocator, call: *const plan_module.AggregateCall, state: *const State) Error!Column {
+        // A partial sum may go beyond; another lane may bring it back.
+        if (call.state.tag == .decimal and self.node.phase != .partial) {
+            try expression_module.check_precision(i128, state.integers.items, null, call.state.precision);
+        }
         const bytes = if (call.state.tag == .f64) std.mem.sliceAsBytes(state.floats.items) else std.mem.sliceAsBytes(state.integers.items);
         const data = try aligned_copy(arena, bytes);
         return .{ .type = call.state, .row_count = @intCast(state.counts.items.len), .validity = try seen_bits(arena, state), .data = data };
@@ -414,6 +418,16 @@ fn offer_fixed(comptime which: Which, state: *State, group: usize, value: []cons
     if (state.counts.items[group] != 0 and !which.replaces(std.mem.order(u8, value, current))) return;
     @memcpy(current, value);
     state.counts.items[group] = 1;
+}
+
+/// States come from outside, so a count may lie.
+inline fn add_count(total: *i64, count: i128) error{OutOfRange}!void {
+    const sum = total.* + count;
+    if (count < 0 or sum > std.math.maxInt(i64)) {
+        interrupt.describe("a count that no table has", .{});
+        return error.OutOfRange;
+    }
+    total.* = @intCast(sum);
 }
 
 fn add_checked(total: *i128, value: i128) error{OutOfRange}!void {

@@ -204,6 +204,7 @@ pub const ColumnBuilder = struct {
     }
 
     fn append_fixed_indices(self: *ColumnBuilder, column: *const Column, indices: []const u32) Error!void {
+        if (indices.len == 0) return; // an empty slice may lie anywhere
         const size: usize = @intCast(self.type.value_size());
         const target = try self.grow_data(@as(u64, size) * indices.len);
         switch (size) {

@@ -74,8 +74,7 @@ pub const SortOperator = struct {
         if (rows.len > std.math.maxInt(u32) - self.row_count) return error.TooLarge;
         for (self.rows, columns) |*builder, *column| try builder.append_indices(column, rows);
         self.row_count += @intCast(rows.len);
-        const limit = self.limit_rows();
-        if (limit < std.math.maxInt(u32) / 4 and self.row_count >= 4 * limit + prune_rows) try self.prune(arena);
+        if (self.row_count >= 4 * @as(u64, self.limit_rows()) + prune_rows) try self.prune(arena);
     }
 
     /// Selected rows that may still be among the best.

@@ -14,6 +14,7 @@ const boolean = @import("../kernel/boolean.zig");
 const cast = @import("../kernel/cast.zig");
 const compare = @import("../kernel/compare.zig");
 const in_list = @import("../kernel/in_list.zig");
+const interrupt = @import("../core/interrupt.zig");
 const column_module = @import("../core/column.zig");
 const like = @import("../kernel/like.zig");
 const Interval = @import("../core/interval.zig").Interval;
@@ -49,6 +50,9 @@ pub const Selection = struct {
 pub const Expression = struct {
     type: DataType,
     node: Node,
+    /// Some value can make it fail: overflow, a zero divisor, a cast that does not fit. It is then
+    /// computed only for rows that matter.
+    fallible: bool = false,
 
     pub const Node = union(enum) {
         column: u32,
@@ -136,8 +140,8 @@ pub fn evaluate(arena: std.mem.Allocator, expression: *const Expression, chunk: 
             return bool_column(count, bits, value.validity);
         },
         .is_null => |node| return evaluate_is_null(arena, node, chunk),
-        .logical_and => |terms| return evaluate_logical(.logical_and, arena, terms, chunk),
-        .logical_or => |terms| return evaluate_logical(.logical_or, arena, terms, chunk),
+        .logical_and => |terms| return evaluate_logical(.@"and", arena, terms, chunk),
+        .logical_or => |terms| return evaluate_logical(.@"or", arena, terms, chunk),
         .logical_not => |term| {
             const value = try evaluate(arena, term, chunk);
             const bits = try new_bits(arena, count);
@@ -147,7 +151,8 @@ pub fn evaluate(arena: std.mem.Allocator, expression: *const Expression, chunk: 
         .arithmetic => |node| return evaluate_arithmetic(arena, expression.type, node, chunk),
         .negate => |term| return evaluate_negate(arena, expression.type, term, chunk),
         .cast => |node| {
-            const value = try evaluate(arena, node.value, chunk);
+            var value = try evaluate(arena, node.value, chunk);
+            value.validity = try rows_that_matter(arena, chunk, value.validity);
             return cast.cast_column(arena, &value, expression.type, node.mode);
         },
     }
@@ -188,7 +193,7 @@ fn all_null(arena: std.mem.Allocator, data_type: DataType, count: u32) Error!Col
         },
         .list, .structure => unreachable, // plan.zig refuses nested literals
         else => {
-            const data = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), @intCast(data_type.value_size() * count));
+            const data = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), try product(data_type.value_size(), count));
             @memset(data, 0);
             column.data = data;
         },
@@ -203,6 +208,12 @@ fn both_valid(arena: std.mem.Allocator, count: u32, a: ?[]const u8, b: ?[]const 
     const bits = try arena.alloc(u8, bitmap.size(count));
     bitmap.combine(.@"and", bits, x, y);
     return bits;
+}
+
+/// Rows that may raise an error: valid, and not filtered out already.
+fn rows_that_matter(arena: std.mem.Allocator, chunk: *const Chunk, validity: ?[]const u8) Error!?[]const u8 {
+    const selection = chunk.selection orelse return validity;
+    return both_valid(arena, chunk.row_count, validity, selection.bits);
 }
 
 fn swapped(op: abi.CompareOp) abi.CompareOp {
@@ -306,23 +317,48 @@ fn evaluate_is_null(arena: std.mem.Allocator, node: Expression.IsNull, chunk: *c
     return bool_column(chunk.row_count, bits, null);
 }
 
-fn evaluate_logical(comptime op: std.meta.Tag(Expression.Node), arena: std.mem.Allocator, terms: []const Expression, chunk: *const Chunk) Error!Column {
+fn evaluate_logical(comptime op: Logical, arena: std.mem.Allocator, terms: []const Expression, chunk: *const Chunk) Error!Column {
     const count = chunk.row_count;
     var result = try evaluate(arena, &terms[0], chunk);
     for (terms[1..]) |*term| {
-        const next = try evaluate(arena, term, chunk);
+        const a: boolean.Bits = .{ .values = result.data, .validity = result.validity };
+        const next = if (term.fallible)
+            try evaluate(arena, term, &try undecided(op, arena, chunk, a))
+        else
+            try evaluate(arena, term, chunk);
         const bits = try new_bits(arena, count);
         const validity = try new_bits(arena, count);
-        const a: boolean.Bits = .{ .values = result.data, .validity = result.validity };
         const b: boolean.Bits = .{ .values = next.data, .validity = next.validity };
         const nullable = switch (op) {
-            .logical_and => boolean.and3(count, a, b, bits, validity),
-            .logical_or => boolean.or3(count, a, b, bits, validity),
-            else => comptime unreachable,
+            .@"and" => boolean.and3(count, a, b, bits, validity),
+            .@"or" => boolean.or3(count, a, b, bits, validity),
         };
         result = bool_column(count, bits, if (nullable) validity else null);
     }
     return result;
+}
+
+const Logical = enum { @"and", @"or" };
+
+/// The rows whose answer the next term can still change: AND is settled by FALSE, OR by TRUE. A
+/// term that could fail is not asked about the others: `b != 0 AND a // b > 1`.
+fn undecided(comptime op: Logical, arena: std.mem.Allocator, chunk: *const Chunk, so_far: boolean.Bits) Error!Chunk {
+    const bits = try new_bits(arena, chunk.row_count);
+    _ = switch (op) {
+        // FALSE rows are the TRUE rows of NOT.
+        .@"and" => blk: {
+            boolean.not3(chunk.row_count, so_far, bits);
+            break :blk boolean.selection(chunk.row_count, .{ .values = bits, .validity = so_far.validity }, bits);
+        },
+        .@"or" => boolean.selection(chunk.row_count, so_far, bits),
+    };
+    bitmap.invert(bits, bits);
+    if (chunk.selection) |selection| bitmap.combine(.@"and", bits, bits, selection.bits);
+    return .{
+        .row_count = chunk.row_count,
+        .columns = chunk.columns,
+        .selection = .{ .bits = bits, .count = @intCast(bitmap.count(bits, chunk.row_count)) },
+    };
 }
 
 fn operand(comptime T: type, expression: *const Expression, column: *const Column) arithmetic.Operand(T) {
@@ -344,14 +380,30 @@ fn evaluate_arithmetic(arena: std.mem.Allocator, result_type: DataType, node: Ex
             const a = operand(T, node.left, &left);
             const b = operand(T, node.right, &right);
             // With `.fail` the kernel only reads validity: a zero divisor is an error, not a NULL.
-            const bits: ?[]u8 = if (validity) |known| @constCast(known) else null;
+            const checked = try rows_that_matter(arena, chunk, validity);
+            const bits: ?[]u8 = if (checked) |known| @constCast(known) else null;
             _ = switch (node.op) {
                 .divide => if (@typeInfo(T) == .float) try arithmetic.binary(T, .divide, a, b, bits, .fail, out) else unreachable,
                 inline else => |op| try arithmetic.binary(T, op, a, b, bits, .fail, out),
             };
+            if (result_type.tag == .decimal and @typeInfo(T) == .int) try check_precision(T, out, checked, result_type.precision);
             return .{ .type = result_type, .row_count = count, .validity = validity, .data = std.mem.sliceAsBytes(out) };
         },
         else => unreachable, // plan.zig refuses them
+    }
+}
+
+/// A decimal's value has no more digits than its type, however much its storage could hold.
+pub fn check_precision(comptime T: type, values: []const T, validity: ?[]const u8, precision: u8) error{OutOfRange}!void {
+    const limit = std.math.powi(i128, 10, precision) catch unreachable; // 10^38 fits
+    var beyond = false;
+    for (values) |value| beyond = beyond or value >= limit or value <= -limit;
+    if (!beyond) return;
+    for (values, 0..) |value, row| {
+        if (value < limit and value > -limit) continue;
+        if (validity) |bits| if (!bitmap.get(bits.ptr, row)) continue;
+        interrupt.describe("a decimal of more than {d} digits: {d} without its point", .{ precision, value });
+        return error.OutOfRange;
     }
 }
 
@@ -361,11 +413,17 @@ fn evaluate_negate(arena: std.mem.Allocator, result_type: DataType, term: *const
         inline .i8, .i16, .i32, .i64, .i128, .f32, .f64 => |layout| {
             const T = Scalar(layout);
             const out = try arena.alignedAlloc(T, .fromByteUnits(column_module.alignment), chunk.row_count);
-            try arithmetic.negate(T, value.values(T), value.validity, out);
+            try arithmetic.negate(T, value.values(T), try rows_that_matter(arena, chunk, value.validity), out);
             return .{ .type = result_type, .row_count = chunk.row_count, .validity = value.validity, .data = std.mem.sliceAsBytes(out) };
         },
         else => unreachable,
     }
+}
+
+/// Bytes of `count` values. A long literal times many rows may pass 32 bits, which offsets have.
+fn product(size: u64, count: u32) Error!usize {
+    const total = std.math.mul(u64, size, count) catch return error.OutOfMemory;
+    return std.math.cast(u32, total) orelse error.OutOfMemory;
 }
 
 /// A literal as a whole column.
@@ -381,7 +439,7 @@ fn repeat(arena: std.mem.Allocator, literal: *const Column, count: u32) Error!Co
         },
         .bytes => {
             const text = literal.bytes_at(0);
-            const data = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), text.len * count);
+            const data = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), try product(text.len, count));
             const offsets = try arena.alloc(u32, count + 1);
             for (0..count) |row| @memcpy(data[row * text.len ..][0..text.len], text);
             for (offsets, 0..) |*offset, row| offset.* = @intCast(row * text.len);
@@ -390,7 +448,7 @@ fn repeat(arena: std.mem.Allocator, literal: *const Column, count: u32) Error!Co
         },
         else => {
             const size: usize = @intCast(literal.type.value_size());
-            const data = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), size * count);
+            const data = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), try product(size, count));
             for (0..count) |row| @memcpy(data[row * size ..][0..size], literal.data[0..size]);
             column.data = data;
         },

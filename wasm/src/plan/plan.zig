@@ -258,6 +258,12 @@ const Parser = struct {
     }
 
     fn parse_expression(self: *Parser, depth: u32) ParseError!Expression {
+        var expression = try self.parse_expression_node(depth);
+        expression.fallible = can_fail(&expression);
+        return expression;
+    }
+
+    fn parse_expression_node(self: *Parser, depth: u32) ParseError!Expression {
         @setRuntimeSafety(true);
         if (depth > abi.expression_depth_max) return refuse("expression nested deeper than {d}", .{abi.expression_depth_max});
         switch (try self.cursor.read_enum(abi.ExpressionTag)) {
@@ -417,6 +423,7 @@ const Parser = struct {
             .bits => column.data = try self.aligned(1, try self.cursor.read_bytes(1)),
             .bytes => {
                 const bytes = try self.cursor.read_bytes(try self.cursor.read_int(u32));
+                if (data_type.tag == .utf8 and !std.unicode.utf8ValidateSlice(bytes)) return refuse("a text that is not UTF-8", .{});
                 const offsets = try self.arena.alloc(u32, 2);
                 offsets[0] = 0;
                 offsets[1] = @intCast(bytes.len);
@@ -442,6 +449,23 @@ const Parser = struct {
 fn refuse(comptime format: []const u8, arguments: anytype) error{InvalidFormat} {
     interrupt.describe(format, arguments);
     return error.InvalidFormat;
+}
+
+/// Children know already, so this looks one level down.
+fn can_fail(expression: *const Expression) bool {
+    return switch (expression.node) {
+        .column, .literal => false,
+        .arithmetic, .negate, .cast => true,
+        .compare => |node| node.left.fallible or node.right.fallible,
+        .between => |node| node.value.fallible,
+        .in_list => |node| node.value.fallible,
+        .like => |node| node.value.fallible,
+        .is_null => |node| node.value.fallible,
+        .logical_not => |term| term.fallible,
+        .logical_and, .logical_or => |terms| for (terms) |term| {
+            if (term.fallible) break true;
+        } else false,
+    };
 }
 
 fn boolean(node: Expression.Node) Expression {
