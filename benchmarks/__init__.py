@@ -1,0 +1,1 @@
+"""Races against other engines; `python -m benchmarks`."""
