@@ -131,6 +131,7 @@ class SourceKind(IntEnum):
     QMCB = 2
     COLUMNS = 3
     QMCB_LIST = 4
+    LANES = 5
 
 
 class TextFormat(IntEnum):

@@ -398,7 +398,7 @@ def _gathered(array: Array, large: bool) -> tuple[Array, np.ndarray[Any, np.dtyp
 
 
 def _morsels(table: pa.Table, schema: Schema) -> Iterator[Morsel]:
-    rows_max = morsel_rows(table.nbytes / max(table.num_rows, 1))
+    rows_max = morsel_rows(table.nbytes / max(table.num_rows, 1), table.num_rows)
     if not len(schema):
         yield from cut_morsels((), table.num_rows, rows_max)
         return

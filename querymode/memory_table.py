@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
 MORSEL_SIZE_MAX = 16 << 20
+#: Below this a lane costs more than it helps.
+MORSEL_SIZE_MIN = 1 << 20
+LANE_COUNT_WANTED = 32
 #: More lanes than this balance no better, and every lane's answer has to be merged.
 LANE_COUNT_MAX = 256
 #: Morsels begin at multiples of the engine's chunk, so that chunks are whole.
@@ -221,9 +224,13 @@ class MemoryTable:
         return size
 
 
-def morsel_rows(row_size: float) -> int:
-    """Rows that make a morsel of at most 16 MiB, in whole chunks where they fit."""
-    rows = int(MORSEL_SIZE_MAX / max(row_size, 1 / 8))
+def morsel_rows(row_size: float, row_count: int) -> int:
+    """Rows of a morsel: of at most 16 MiB, in whole chunks where they fit.
+
+    A table that has fewer than 32 of those is cut finer, so that several threads end at the same time.
+    """
+    size = min(MORSEL_SIZE_MAX, max(MORSEL_SIZE_MIN, row_size * row_count / LANE_COUNT_WANTED))
+    rows = int(size / max(row_size, 1 / 8))
     return rows // CHUNK_ROWS * CHUNK_ROWS if rows >= CHUNK_ROWS else max(rows, 1)
 
 

@@ -31,8 +31,9 @@ _UNLIMITED = (1 << 64) - 1
 class Node:
     """A relation: rows of a schema."""
 
-    __slots__ = ("schema",)
+    __slots__ = ("_work", "schema")
     schema: Schema
+    _work: Work
 
 
 class Scan(Node):
@@ -185,7 +186,7 @@ def known_counts(node: Node) -> list[int] | None:
 class Work:
     """What to run: `lane` over every lane's morsels; `final`, if any, over the lanes' answers."""
 
-    __slots__ = ("columns", "final", "lane", "rows_needed", "schema", "source")
+    __slots__ = ("columns", "final", "lane", "one_row_lanes", "rows_needed", "schema", "source")
 
     def __init__(self, source: MemoryTable, columns: tuple[str, ...], schema: Schema) -> None:
         self.source = source
@@ -196,9 +197,19 @@ class Work:
         self.final: bytes | None = None
         #: Lanes in order may stop once they have given this many rows together.
         self.rows_needed: int | None = None
+        #: Every lane gives one row: aggregates without keys.
+        self.one_row_lanes = False
 
 
 def lower(node: Node) -> Work:
+    """The work of a plan. Nodes do not change, so a frame that is asked again is not bound again."""
+    found: Work | None = getattr(node, "_work", None)
+    if found is None:
+        found = node._work = _lower(node)
+    return found
+
+
+def _lower(node: Node) -> Work:
     steps: list[Step] = []
     bottom = node
     while isinstance(bottom, Step):
@@ -255,6 +266,7 @@ def _split(lane: _Wire, work: Work, step: Step, limit: Limit | None) -> _Wire:
     if isinstance(step, GroupBy):
         states = _state_fields(step, lane.schema)
         lane.aggregate(step, AggregatePhase.PARTIAL)
+        work.one_row_lanes = not step.keys
         final = _Wire(lane.schema, states)
         final.aggregate(step, AggregatePhase.FINAL)
         return final

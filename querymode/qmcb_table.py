@@ -29,7 +29,9 @@ def from_qmcb(batches: Sequence[bytes], name: str | None = None) -> MemoryTable:
         schema = fields
         columns = [_host_column(column) for column in batch.columns]
         size = sum(column.memory_size() for column in columns)
-        morsels += cut_morsels(columns, batch.row_count, morsel_rows(size / max(batch.row_count, 1)))
+        morsels += cut_morsels(
+            columns, batch.row_count, morsel_rows(size / max(batch.row_count, 1), batch.row_count)
+        )
     if schema is None:
         raise error("INVALID_FORMAT", "no batch, and so no columns; an empty table is one batch without rows")
     return MemoryTable(schema, morsels, name)

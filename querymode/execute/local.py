@@ -34,8 +34,12 @@ MIB = 1 << 20
 WORKER_SIZE_MIN = 48 * MIB
 #: Tables larger than this part of the budget are streamed through, not kept.
 RESIDENT_PART = 4
-#: Partial answers are pushed together up to this size.
+#: Kept lanes of one row each that are asked by one call.
+LANES_TOGETHER = 16
+#: Partial answers are pushed together up to this size, …
 PUSH_SIZE_MAX = 4 * MIB
+#: … and up to this one by way of an instance's scratch block, without an allocation.
+SCRATCH_SIZE_MAX = 32 << 10
 #: How long a cancelled call may take to notice before we stop waiting for it and abandon its instance.
 CANCEL_SECONDS = 2.0
 CANCEL_POLL_SECONDS = 0.005
@@ -295,18 +299,51 @@ class _Run:
     # ---- lanes ----
 
     def _run_lanes(self, instance: Instance) -> None:
-        _forget_dead_tables(instance)
+        if (self.table_id, -1) not in instance.resident:
+            _forget_dead_tables(instance)
         lane = self._next_lane(instance)
         if lane is None:
             return
         self._allow(instance)
         query = instance.query_open(self.work.lane)
         stage = _Stage(instance)
+        # Lanes that give one small row each share a call: it would cost more than what it returns.
+        together = LANES_TOGETHER if self.keep and self.indices and self.work.one_row_lanes else 1
         while lane is not None:
-            self._run_lane(stage, query, lane)
+            if together > 1:
+                self._run_together(instance, query, [lane, *self._more_kept_lanes(instance, together - 1)])
+            else:
+                self._run_lane(stage, query, lane)
             lane = self._next_lane(instance)
         stage.free()
         instance.query_close(query)
+
+    def _more_kept_lanes(self, instance: Instance, count: int) -> list[int]:
+        """Half of what this instance keeps, if others could help with the rest."""
+        with self.lock:
+            own = self.kept_lanes[instance]
+            available = len(own) if self.worker_count == 1 else len(own) // 2
+            return [own.popleft() for _ in range(min(count, available))]
+
+    def _run_together(self, instance: Instance, query: int, lanes: list[int]) -> None:
+        self._allow(instance)
+        wire: list[bytes] = []
+        for lane in lanes:
+            morsels = self.table.lanes[lane]
+            wire.append(len(morsels).to_bytes(4, "little"))
+            for index in morsels:
+                references = _kept_columns(instance, self.table_id, self.table, index, self.indices)
+                wire += (len(self.indices).to_bytes(4, "little"), references)
+        output = instance.query_push(query, SourceKind.LANES, data=b"".join(wire))
+        self._hold(output.size)
+        answers = instance.read(output.address, output.size)
+        position = 0
+        for lane in lanes:
+            end = position + 4 + int.from_bytes(answers[position : position + 4], "little")
+            self.answers[lane].append(answers[position + 4 : end])
+            self.rows[lane] += 1
+            self.finished[lane] = True
+            position = end
 
     def _next_lane(self, instance: Instance) -> int | None:
         """A lane whose columns this instance keeps, else one that nobody keeps, else a busy one's last."""
@@ -386,18 +423,17 @@ class _Run:
         """Over the lanes' answers, in their order. A table without lanes has only this."""
         batches = deque(batch for lane in self.answers for batch in lane)
         self.answers, self.rows = [[]], [0]
-        self._allow(instance)
         query = instance.query_open(self.work.lane if self.work.final is None else self.work.final)
         stage = _Stage(instance)
         while batches:
-            self._allow(instance)
             output = self._push_batches(stage, query, batches)
             self._take_output(instance, query, output, 0)
             if output.state == OutputState.DONE:
                 break
         stage.free()
-        with self.lock:
-            self.held -= sum(map(len, batches))
+        if batches:
+            with self.lock:
+                self.held -= sum(map(len, batches))
         self._allow(instance)
         self._take_output(instance, query, instance.query_finish(query), 0)
         instance.query_close(query)
@@ -410,13 +446,16 @@ class _Run:
             batch = batches.popleft()
             parts += (len(batch).to_bytes(4, "little"), batch)
             size += 4 + len(batch)
+        with self.lock:
+            self.held -= size - 2 * len(parts)  # of every pair, four bytes were the size
+        if size <= SCRATCH_SIZE_MAX:
+            return stage.instance.query_push(query, SourceKind.QMCB_LIST, data=b"".join(parts))
+        self._allow(stage.instance)
         address = stage.place(size)
         position = address
         for part in parts:
             stage.instance.write(position, part)
             position += len(part)
-        with self.lock:
-            self.held -= size - 2 * len(parts)  # of every pair, four bytes were the size
         return stage.instance.query_push(query, SourceKind.QMCB_LIST, address=address, size=size)
 
 

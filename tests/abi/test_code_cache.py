@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 import wasmtime
-from tests.abi.stub import stub_wasm
-from tests.abi.test_fork import in_child
 
 from querymode import _code_cache
 from querymode._wasm import Instance, Program
+from tests.abi.stub import stub_wasm
+from tests.abi.test_fork import in_child
 
 KEY = _code_cache.entry_key("engine", "configuration")
 CODE = bytes(range(256)) * 40

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import wasmtime
-from tests.abi.stub import stub_text, stub_wasm
 
 from querymode import _abi, _wasm
 from querymode.errors import InternalError
+from tests.abi.stub import stub_text, stub_wasm
 
 
 @pytest.fixture(autouse=True)

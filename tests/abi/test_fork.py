@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.abi.stub import Behaviour, stub_program, stub_wasm
 
 from querymode import _wasm
 from querymode._abi import SourceKind
 from querymode._wasm import Cancelled, Instance, Program, pool
 from querymode.errors import QueryModeError
+from tests.abi.stub import Behaviour, stub_program, stub_wasm
 
 LIMIT = 64 << 20
 

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.abi.stub import DETAIL_TEXT, PANIC_TEXT, Behaviour, stub_program, stub_wasm
 
 from querymode import _wasm
 from querymode._abi import OutputState, SourceKind, Status
 from querymode._wasm import Cancelled, Instance, InstancePool, Program, pool
 from querymode.errors import InternalError, MemoryExceededError, QueryModeError
+from tests.abi.stub import DETAIL_TEXT, PANIC_TEXT, Behaviour, stub_program, stub_wasm
 
 MIB = 1 << 20
 HERE = Path(__file__).parent

@@ -175,7 +175,7 @@ def test_engine(table: pa.Table) -> None:
 @pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.parametrize("rows_max", [1 << 20, 7])
 def test_every_type_through_the_engine(name: str, rows_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow, "morsel_rows", lambda size: rows_max)
+    monkeypatch.setattr(arrow, "morsel_rows", lambda size, count: rows_max)
     array = ARRAYS[name]
     parts = [array, array.slice(0, 0), array.slice(1), array.slice(7, 9), array.slice(9, 20)]
     check_engine(pa.table({"c": pa.chunked_array(parts), "n": range(sum(map(len, parts)))}))

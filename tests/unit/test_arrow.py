@@ -422,7 +422,7 @@ def test_slices_below_slices(name: str) -> None:
 
 @pytest.mark.parametrize("name", ARRAYS)
 def test_columns_cut_into_morsels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow, "morsel_rows", lambda size: 7)
+    monkeypatch.setattr(arrow, "morsel_rows", lambda size, count: 7)
     table = pa.table({"c": ARRAYS[name], "n": range(len(ARRAYS[name]))})
     check_round_trip(table)
     assert [morsel.row_count for morsel in from_arrow(table.slice(1, 16)).morsels] == [7, 7, 2]

@@ -47,7 +47,7 @@ def test_public_names_exist(name: str) -> None:
 
 def test_unknown_names_do_not() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
-        _ = querymode.no_such_name  # type: ignore[attr-defined]
+        _ = querymode.no_such_name
 
 
 def test_engine_is_small() -> None:

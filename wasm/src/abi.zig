@@ -146,6 +146,10 @@ pub const SourceKind = enum(u32) {
     columns = 3,
     /// `address`/`size`: QMCB batches one behind the other, a u32 of size before each.
     qmcb_list = 4,
+    /// `address`/`size`: several lanes of opened batches, each a u32 count of morsels, and each of
+    /// those a u32 count and its `ColumnReference`s. Every lane is finished, and the answers leave
+    /// together as a `qmcb_list`: for plans whose lanes end in one small batch.
+    lanes = 5,
 };
 
 pub const TextFormat = enum(u32) { csv = 0, json = 1 };

@@ -242,10 +242,11 @@ fn query_push(handle: u32, source_address: u32, out: u32) Error!void {
     if (std.enums.fromInt(abi.SourceKind, std.mem.readInt(u32, bytes[0..4], .little)) == null) return error.InvalidHandle;
     const source = std.mem.bytesToValue(abi.Source, bytes[0..@sizeOf(abi.Source)]);
     if (source.kind == .qmcb_list) return push_list(query, try input(source.address, source.size), out);
+    if (source.kind == .lanes) return push_lanes(query, try input(source.address, source.size), out);
     var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
     defer arena.deinit();
     const batch = switch (source.kind) {
-        .qmcb_list => unreachable,
+        .qmcb_list, .lanes => unreachable,
         .descriptor => try batch_import.import(arena.allocator(), try input(source.address, source.size), resolve),
         .batch => blk: {
             const slot = try slot_of(source.handle);
@@ -269,6 +270,23 @@ fn push_list(query: *pipeline.Query, bytes: []const u8, out: u32) Error!void {
         saturated = try query.take((try qmcb.decode(arena.allocator(), part)).batch);
     }
     try write_output(out, query.hand_over());
+}
+
+fn push_lanes(query: *pipeline.Query, bytes: []const u8, out: u32) Error!void {
+    var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
+    defer arena.deinit();
+    var cursor: Cursor = .init(bytes);
+    while (cursor.remaining() > 0) {
+        var saturated = false;
+        for (0..try cursor.read_int(u32)) |_| {
+            _ = arena.reset(.retain_capacity);
+            const size = @as(u64, try cursor.read_int(u32)) * @sizeOf(abi.ColumnReference);
+            const batch = try gather_columns(arena.allocator(), try cursor.read_bytes(size));
+            if (!saturated) saturated = try query.take(batch);
+        }
+        try query.complete();
+    }
+    try write_output(out, try query.hand_over_list());
 }
 
 pub fn qm_query_push(query: u32, source: u32, out: u32) callconv(.c) Status {

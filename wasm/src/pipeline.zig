@@ -159,7 +159,6 @@ pub const Query = struct {
 
     /// Ready for the next lane: the plan stays, what was computed goes.
     fn restart(self: *Query) Error!void {
-        if (self.pending.items.len > 0) return refuse("output of the finished query has not been taken");
         for (self.operators, self.plan.nodes) |*operator, *node| switch (operator.*) {
             .aggregate => |*aggregate| try aggregate.reset(),
             .sort => |*sort| sort.reset(),
@@ -173,6 +172,7 @@ pub const Query = struct {
     }
 
     pub fn push(self: *Query, batch: Batch) Error!Output {
+        if (self.finished and self.pending.items.len > 0) return refuse("output of the finished query has not been taken");
         _ = try self.take(batch);
         return self.hand_over();
     }
@@ -195,6 +195,12 @@ pub const Query = struct {
     }
 
     pub fn finish(self: *Query) Error!Output {
+        try self.complete();
+        return self.hand_out(.done);
+    }
+
+    /// Ends the input; what comes of it waits to be handed out.
+    pub fn complete(self: *Query) Error!void {
         if (self.finished) try self.restart();
         self.finished = true;
         for (self.operators, 0..) |*operator, i| switch (operator.*) {
@@ -209,7 +215,28 @@ pub const Query = struct {
         };
         // Even an empty answer says its schema.
         if (self.collected_rows > 0 or !self.emitted) try self.encode_collected();
-        return self.hand_out(.done);
+    }
+
+    /// All that waits, as one list: a u32 of size before each batch.
+    pub fn hand_over_list(self: *Query) Error!Output {
+        var size: usize = 0;
+        var row_count: u32 = 0;
+        for (self.pending.items) |encoded| {
+            size += 4 + encoded.bytes.len;
+            row_count += encoded.row_count;
+        }
+        const list = try self.gpa.alloc(u8, size);
+        var position: usize = 0;
+        for (self.pending.items) |encoded| {
+            std.mem.writeInt(u32, list[position..][0..4], @intCast(encoded.bytes.len), .little);
+            @memcpy(list[position + 4 ..][0..encoded.bytes.len], encoded.bytes);
+            position += 4 + encoded.bytes.len;
+            self.gpa.free(encoded.bytes);
+        }
+        self.pending.clearRetainingCapacity();
+        if (self.lent) |lent| self.gpa.free(lent.bytes);
+        self.lent = .{ .bytes = list, .row_count = row_count };
+        return .{ .bytes = list, .row_count = row_count, .state = .need_input };
     }
 
     pub fn next(self: *Query) Error!Output {
