@@ -61,7 +61,7 @@ _HUGE_PAGE_SIZE = 2 * MIB
 _MADV_HUGEPAGE = 14
 
 # With less than this left, wasmtime itself may abort the process instead of returning an error.
-_ADDRESS_SPACE_MIN = 128 * MIB
+_ADDRESS_SPACE_MIN = 48 * MIB
 
 IDLE_SECONDS = 10.0
 # How long a cancelled call may take to see its cancel byte before the epoch stops it.

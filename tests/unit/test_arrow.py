@@ -18,7 +18,7 @@ from querymode import arrow, memory_table, types
 from querymode._abi import TimeUnit, TypeTag
 from querymode.arrow import arrow_schema, arrow_type, from_arrow, to_arrow
 from querymode.errors import InvalidFormatError, NotSupportedError, SchemaMismatchError
-from querymode.memory_table import MORSEL_SIZE_MAX, HostColumn, MemoryTable
+from querymode.memory_table import CHUNK_ROWS, MORSEL_SIZE_MAX, HostColumn, MemoryTable
 from querymode.qmcb import ColumnarBatch, ColumnarColumn, decode_columnar_batch, encode_columnar_batch
 from querymode.qmcb_table import from_qmcb
 from querymode.schema import Schema
@@ -675,14 +675,17 @@ def test_morsels_are_at_most_16_mib() -> None:
         lengths = [size for m in ours.morsels for size in np.diff(offsets_of(m.columns[0])).tolist()]
         assert lengths == [400_000] * 100 + [1] * 200_000
     numbers = from_arrow(pa.table({"n": np.zeros(5_000_000)}))
-    assert [morsel.row_count for morsel in numbers.morsels] == [1 << 21, 1 << 21, 5_000_000 - (1 << 22)]
+    sizes = [morsel.row_count for morsel in numbers.morsels]
+    assert sum(sizes) == 5_000_000
+    assert 32 <= len(sizes) <= 40  # enough for several threads, though three morsels could hold it
+    assert all(size % CHUNK_ROWS == 0 for size in sizes[:-1])
 
 
 def test_large_qmcb_batches_are_cut() -> None:
     table = pa.table({"n": np.arange(3_000_000), "b": np.arange(3_000_000) % 3 == 0})
     (batch,) = qmcb_of_numpy(table)
     ours = from_qmcb([batch])
-    assert len(ours.morsels) == 2
+    assert len(ours.morsels) > 2
     assert ours.row_count == 3_000_000
     parts = [np.frombuffer(m.columns[0].data, np.int64) for m in ours.morsels]  # type: ignore[arg-type]
     assert np.array_equal(np.concatenate(parts), np.arange(3_000_000))

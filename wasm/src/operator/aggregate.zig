@@ -24,9 +24,19 @@ const Column = column_module.Column;
 const Scalar = expression_module.Scalar;
 const assert = std.debug.assert;
 
-pub const Error = error{ OutOfMemory, OutOfRange, NotSupported, TooLarge };
+pub const Error = error{ Cancelled, OutOfMemory, OutOfRange, NotSupported, TooLarge };
 
 const AlignedBytes = std.array_list.Aligned(u8, .fromByteUnits(column_module.alignment));
+
+/// A copy with room to spare, so that most values that replace it take its place.
+const Text = struct {
+    buffer: []u8 = &.{},
+    size: u32 = 0,
+
+    fn bytes(self: Text) []const u8 {
+        return self.buffer[0..self.size];
+    }
+};
 
 const State = struct {
     counts: std.ArrayList(i64) = .empty,
@@ -34,15 +44,14 @@ const State = struct {
     floats: std.ArrayList(f64) = .empty,
     /// min and max of values of fixed size: the values, one behind the other.
     values: AlignedBytes = .empty,
-    /// min and max of bytes: each group's own copy.
-    texts: std.ArrayList([]u8) = .empty,
+    /// min and max of bytes: each group's own copy, in the operator's `text_arena`.
+    texts: std.ArrayList(Text) = .empty,
 
-    fn reset(self: *State, gpa: std.mem.Allocator) void {
+    fn reset(self: *State) void {
         self.counts.clearRetainingCapacity();
         self.integers.clearRetainingCapacity();
         self.floats.clearRetainingCapacity();
         self.values.clearRetainingCapacity();
-        for (self.texts.items) |text| gpa.free(text);
         self.texts.clearRetainingCapacity();
     }
 
@@ -51,7 +60,6 @@ const State = struct {
         self.integers.deinit(gpa);
         self.floats.deinit(gpa);
         self.values.deinit(gpa);
-        for (self.texts.items) |text| gpa.free(text);
         self.texts.deinit(gpa);
     }
 };
@@ -61,6 +69,7 @@ pub const AggregateOperator = struct {
     node: *const plan_module.Aggregate,
     groups: ?GroupTable,
     states: []State,
+    text_arena: std.heap.ArenaAllocator,
 
     pub fn init(gpa: std.mem.Allocator, arena: std.mem.Allocator, node: *const plan_module.Aggregate) Error!AggregateOperator {
         const types = try arena.alloc(schema.DataType, node.keys.len);
@@ -72,6 +81,7 @@ pub const AggregateOperator = struct {
             .node = node,
             .groups = if (node.keys.len > 0) try .init(gpa, types) else null,
             .states = states,
+            .text_arena = .init(gpa),
         };
         errdefer self.deinit();
         // Without keys the answer has one row, also when there was no input.
@@ -81,12 +91,14 @@ pub const AggregateOperator = struct {
 
     pub fn deinit(self: *AggregateOperator) void {
         for (self.states) |*state| state.deinit(self.gpa);
+        self.text_arena.deinit();
         if (self.groups) |*groups| groups.deinit();
     }
 
     /// Forgets all rows, for the next lane.
     pub fn reset(self: *AggregateOperator) Error!void {
-        for (self.states) |*state| state.reset(self.gpa);
+        for (self.states) |*state| state.reset();
+        _ = self.text_arena.reset(.retain_capacity);
         if (self.groups) |*groups| groups.reset() else try self.grow_states(1);
     }
 
@@ -129,7 +141,7 @@ pub const AggregateOperator = struct {
                 else
                     try grow(i128, self.gpa, &state.integers, count, 0),
                 .min, .max => switch (call.type.layout()) {
-                    .bytes => try grow([]u8, self.gpa, &state.texts, count, &.{}),
+                    .bytes => try grow(Text, self.gpa, &state.texts, count, .{}),
                     .bits => try grow_values(self.gpa, &state.values, count, 1),
                     else => try grow_values(self.gpa, &state.values, count, @intCast(call.type.value_size())),
                 },
@@ -294,12 +306,15 @@ pub const AggregateOperator = struct {
     }
 
     fn offer_bytes(self: *AggregateOperator, comptime which: Which, state: *State, group: usize, value: []const u8) Error!void {
-        const seen = state.counts.items[group] != 0;
-        const current = state.texts.items[group];
-        if (seen and !which.replaces(std.mem.order(u8, value, current))) return;
-        const copy = try self.gpa.dupe(u8, value);
-        self.gpa.free(current);
-        state.texts.items[group] = copy;
+        const text = &state.texts.items[group];
+        if (state.counts.items[group] != 0 and !which.replaces(std.mem.order(u8, value, text.bytes()))) return;
+        if (value.len > text.buffer.len) {
+            // Doubling bounds what abandoned buffers waste by what the last one holds.
+            const size = @max(16, std.math.ceilPowerOfTwo(usize, value.len) catch return error.TooLarge);
+            text.buffer = try self.text_arena.allocator().alloc(u8, size);
+        }
+        @memcpy(text.buffer[0..value.len], value);
+        text.size = @intCast(value.len);
         state.counts.items[group] = 1;
     }
 
@@ -362,14 +377,14 @@ pub const AggregateOperator = struct {
             .bytes => {
                 const offsets = try arena.alloc(u32, count + 1);
                 var total: u64 = 0;
-                for (state.texts.items) |text| total += text.len;
+                for (state.texts.items) |text| total += text.size;
                 if (total > std.math.maxInt(u32)) return error.TooLarge;
                 const data = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), @intCast(total));
                 var position: u32 = 0;
                 for (state.texts.items, 0..) |text, group| {
                     offsets[group] = position;
-                    @memcpy(data[position..][0..text.len], text);
-                    position += @intCast(text.len);
+                    @memcpy(data[position..][0..text.size], text.bytes());
+                    position += text.size;
                 }
                 offsets[count] = position;
                 column.data = data;

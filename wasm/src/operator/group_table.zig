@@ -10,12 +10,13 @@ const equal_bytes = @import("../kernel/compare.zig").equal_bytes;
 const hash = @import("../kernel/hash.zig");
 const Interval = @import("../core/interval.zig").Interval;
 const Span = @import("../core/interval.zig").Span;
+const interrupt = @import("../core/interrupt.zig");
 const schema = @import("../core/schema.zig");
 const ColumnBuilder = @import("column_builder.zig").ColumnBuilder;
 const Column = column_module.Column;
 const assert = std.debug.assert;
 
-pub const Error = error{ OutOfMemory, TooLarge };
+pub const Error = error{ Cancelled, OutOfMemory, TooLarge };
 
 const empty: u32 = std.math.maxInt(u32);
 const slots_min_log2 = 10;
@@ -122,9 +123,11 @@ pub const GroupTable = struct {
     fn grow(self: *GroupTable) Error!void {
         const log2: u6 = self.slots_log2 + 1;
         const slots = try self.gpa.alloc(u32, @as(usize, 1) << @intCast(log2));
+        errdefer self.gpa.free(slots);
         @memset(slots, empty);
         const mask = slots.len - 1;
         for (self.hashes.items, 0..) |group_hash, group| {
+            if (group % interrupt.block_rows == 0) try interrupt.check();
             var slot: usize = @intCast(group_hash >> @intCast(64 - @as(u7, log2)));
             while (slots[slot] != empty) slot = (slot + 1) & mask;
             slots[slot] = @intCast(group);
