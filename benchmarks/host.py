@@ -10,7 +10,7 @@ import pyarrow
 
 import querymode
 from benchmarks.harness import Table, race, seconds
-from querymode import QueryMode, _wasm
+from querymode import QueryMode, _pool, _wasm
 from querymode._abi import SourceKind
 from querymode.memory_table import HostColumn, Morsel
 from querymode.plan import lower
@@ -26,10 +26,10 @@ CALLS_PER_TURN = 1000
 
 def run() -> None:
     table = Table("Boundary")
-    instance = _wasm.pool().acquire(256 << 20)
+    instance = _pool.pool().acquire(256 << 20)
     _calls(table, instance)
     _empty_batch(table, instance)
-    _wasm.pool().release(instance)
+    _pool.pool().release(instance)
     _sizes(table)
 
 

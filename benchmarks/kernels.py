@@ -16,7 +16,7 @@ import pyarrow
 import pyarrow.compute as compute
 
 from benchmarks.harness import Table, faster, race
-from querymode import DataFrame, QueryMode, _wasm, col
+from querymode import DataFrame, QueryMode, _pool, _wasm, col
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _two_threads(table: Table, type_name: str) -> None:
 
 
 def _frame(data: pyarrow.Table, threads: int) -> DataFrame:
-    _wasm.pool().close_idle()  # memory of the last table, or it counts against this one's budget
+    _pool.pool().close_idle()  # memory of the last table, or it counts against this one's budget
     return QueryMode.local(threads=threads).register("values", data)
 
 

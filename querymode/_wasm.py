@@ -2,7 +2,6 @@
 
     Program       the module's bytes, compiled once per memory configuration, code cached on disk
     Instance      one Store with its linear memory: views, prepared calls, errors, cancellation
-    InstancePool  warm instances between queries
 
 What holds here:
 - One thread is inside an instance at a time; any thread may `cancel` it at any moment.
@@ -59,11 +58,11 @@ _ADDRESS_SPACE_KEPT = 256 * MIB
 HUGE_PAGES_FROM = 16 * MIB
 _HUGE_PAGE_SIZE = 2 * MIB
 _MADV_HUGEPAGE = 14
+_M_ARENA_MAX = -8
 
 # With less than this left, wasmtime itself may abort the process instead of returning an error.
-_ADDRESS_SPACE_MIN = 48 * MIB
+_ADDRESS_SPACE_MIN = 96 * MIB
 
-IDLE_SECONDS = 10.0
 # How long a cancelled call may take to see its cancel byte before the epoch stops it.
 EPOCH_GRACE_SECONDS = 0.05
 _WATCH_COUNT_MAX = 200
@@ -114,15 +113,15 @@ class Cancelled(Exception):
 _native = threading.RLock()
 _live: weakref.WeakSet[Instance] = weakref.WeakSet()
 _owner_pid = os.getpid()
+_process = object()
 _default_program: Program | None = None
-_pool: InstancePool | None = None
 
 
 def _after_fork_in_child() -> None:
-    global _native, _live, _owner_pid, _pool
+    global _native, _live, _owner_pid, _process
     _native = threading.RLock()
     _owner_pid = os.getpid()
-    _pool = None
+    _process = object()
     inherited, _live = list(_live), weakref.WeakSet()
     for instance in inherited:
         instance._disown()
@@ -146,6 +145,12 @@ def _enter_process() -> None:
     """Notices a fork that went past Python's hooks."""
     if os.getpid() != _owner_pid:
         _after_fork_in_child()
+
+
+def process_token() -> object:
+    """Another object in every process: what belongs to one is not to be used in its children."""
+    _enter_process()
+    return _process
 
 
 def _close_store(store: wasmtime.Store, pid: int) -> None:
@@ -381,6 +386,7 @@ def _reservations(limit: int) -> Iterator[int]:
 
     if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
         yield FULL_RESERVATION  # and if that fails, go on as if there were a limit
+    _foreign().share_malloc_arenas()
     if not _address_space_free(_ADDRESS_SPACE_MIN):
         return
     if _address_space_free(2 * FULL_RESERVATION + _ADDRESS_SPACE_KEPT):
@@ -480,6 +486,12 @@ class _Foreign:
             ctypes.memmove(target, info.buf, size)
         finally:
             ctypes.pythonapi.PyBuffer_Release(ctypes.byref(info))
+
+    def share_malloc_arenas(self) -> None:
+        """Where address space is short: glibc would reserve 64 MiB of it for every further thread."""
+        mallopt = getattr(self._ctypes.CDLL(None), "mallopt", None)
+        if mallopt is not None:
+            mallopt(_M_ARENA_MAX, 2)
 
     def ask_for_huge_pages(self, address: int, size: int) -> None:
         """A hint: where the kernel does not know it, nothing changes."""
@@ -635,12 +647,14 @@ class Instance:
         import wasmtime
 
         reason = "too little is left"
-        for reservation in _reservations(limit):
-            try:
-                self._instantiate(reservation)
-                return
-            except wasmtime.WasmtimeError as cause:
-                reason = str(cause).strip().splitlines()[-1]
+        # One at a time: what one thread found free, another must not take before it is used.
+        with _native:
+            for reservation in _reservations(limit):
+                try:
+                    self._instantiate(reservation)
+                    return
+                except wasmtime.WasmtimeError as cause:
+                    reason = str(cause).strip().splitlines()[-1]
         raise errors.error(
             "MEMORY_EXCEEDED",
             f"there is no address space for the engine's memory ({reason}); "
@@ -1029,147 +1043,3 @@ def _status_words(status: int) -> str:
 
 def hardened_by_default() -> bool:
     return os.environ.get("QUERYMODE_HARDENED") == "1"
-
-
-# --- The pool -------------------------------------------------------------------------------------
-
-
-class InstancePool:
-    """Warm instances. First touch of memory is ten times slower than the next: we keep what was touched."""
-
-    def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
-        self.idle_seconds = idle_seconds
-        self._lock = threading.Lock()
-        self._idle: list[Instance] = []  # the most recently used is last
-        self._closer: threading.Thread | None = None
-
-    def acquire(
-        self,
-        limit: int,
-        *,
-        hardened: bool = False,
-        prefer: Callable[[Instance], int] | None = None,
-        program: Program | None = None,
-    ) -> Instance:
-        """An instance that may grow to `limit` bytes, for one thread, until it is released or discarded.
-
-        Of the idle ones that fit, the one that `prefer` scores highest; then the most recently used.
-        `prefer` runs under the pool's lock: it may look at the instance, not at the pool.
-        """
-        program = program if program is not None else default_program()
-        instance = self.acquire_idle(limit, hardened=hardened, prefer=prefer, program=program)
-        if instance is not None:
-            return instance
-        try:
-            return Instance(limit, hardened=hardened, program=program)
-        except errors.MemoryExceededError:
-            # Idle instances may hold the address space that was missing.
-            if not self.close_idle():
-                raise
-        return Instance(limit, hardened=hardened, program=program)
-
-    def acquire_idle(
-        self,
-        limit: int,
-        *,
-        hardened: bool = False,
-        prefer: Callable[[Instance], int] | None = None,
-        program: Program | None = None,
-    ) -> Instance | None:
-        """Like `acquire`, but never makes a new one."""
-        program = program if program is not None else default_program()
-        instance = self._take_idle(limit, hardened or hardened_by_default(), prefer, program)
-        if instance is not None:
-            instance.set_limit(limit)
-        return instance
-
-    def _take_idle(
-        self, limit: int, hardened: bool, prefer: Callable[[Instance], int] | None, program: Program
-    ) -> Instance | None:
-        cramped: Instance | None = None
-        with self._lock:
-            fitting = [
-                (prefer(instance) if prefer is not None else 0, position)
-                for position, instance in enumerate(self._idle)
-                if instance.program is program
-                and instance.hardened == hardened
-                and instance.memory_size <= limit
-            ]
-            if not fitting:
-                return None
-            instance = self._idle.pop(max(fitting)[1])
-            if instance.reservation in (FULL_RESERVATION, MOVABLE) or instance.reservation >= limit:
-                return instance
-            cramped = instance
-        # Under a limit on address space it reserved for a smaller query: make room for a better one.
-        cramped.close()
-        return None
-
-    def release(self, instance: Instance) -> None:
-        """Keeps it warm for a while, unless something happened to it."""
-        if not instance.reusable:
-            instance.close()
-            return
-        instance.idle_since = time.monotonic()
-        with self._lock:
-            assert instance not in self._idle
-            self._idle.append(instance)
-            if self._closer is None:
-                self._closer = threading.Thread(target=self._close_old, name="querymode-idle", daemon=True)
-                self._closer.start()
-
-    def discard(self, instance: Instance) -> None:
-        instance.close()
-
-    def close_idle(self) -> int:
-        """Closes all idle instances; says how many there were."""
-        return self.trim(0)
-
-    def trim(self, size: int) -> int:
-        """Closes idle instances, the longest unused first, until the others hold at most `size` bytes."""
-        dropped = []
-        with self._lock:
-            while self._idle and self._idle_size() > size:
-                dropped.append(self._idle.pop(0))
-        for instance in dropped:
-            instance.close()
-        return len(dropped)
-
-    def idle_count(self) -> int:
-        with self._lock:
-            return len(self._idle)
-
-    def idle_size(self) -> int:
-        with self._lock:
-            return self._idle_size()
-
-    def _idle_size(self) -> int:
-        return sum(instance.memory_size for instance in self._idle)
-
-    def _close_old(self) -> None:
-        """Runs while there are idle instances, then ends; the next release starts it again."""
-        while True:
-            with self._lock:
-                oldest = time.monotonic() - self.idle_seconds
-                old = [instance for instance in self._idle if instance.idle_since <= oldest]
-                self._idle = [instance for instance in self._idle if instance.idle_since > oldest]
-                if not self._idle:
-                    self._closer = None
-                pause = min((instance.idle_since for instance in self._idle), default=0.0) - oldest
-            for instance in old:
-                instance.close()
-            if pause <= 0.0:
-                return
-            old = []
-            time.sleep(pause)
-
-
-def pool() -> InstancePool:
-    """The pool of this process."""
-    global _pool
-    _enter_process()
-    if _pool is None:
-        with _native:
-            if _pool is None:
-                _pool = InstancePool()
-    return _pool

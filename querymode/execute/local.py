@@ -15,7 +15,7 @@ import time
 import weakref
 from collections import deque
 
-from querymode import _wasm
+from querymode import _pool, _wasm
 from querymode._abi import OutputState, SourceKind
 from querymode.errors import MemoryExceededError, error
 from querymode.execute import threads
@@ -99,7 +99,7 @@ def run(
             raise
         # Once more with everything there is, alone and without anything kept from before.
         with budget.reserve(limit, deadline) as reservation:
-            _wasm.pool().trim(0)
+            _pool.pool().trim(0)
             answer = _Run(work, reservation.size, 1, deadline, hardened, keep=False).answer()
     answer.seconds = time.monotonic() - started
     return answer
@@ -169,7 +169,7 @@ class _Run:
         except BaseException:
             self._stop()
             for unused in filter(None, warm):
-                _wasm.pool().discard(unused)
+                _pool.pool().discard(unused)
             raise
         if self.failure is not None:
             raise self.failure.with_traceback(None)
@@ -184,7 +184,7 @@ class _Run:
     def _warm_instances(self) -> list[Instance]:
         """Idle instances, those that keep columns of this table first; each gets the lanes it keeps."""
         share = self.size // self.worker_count
-        pool = _wasm.pool()
+        pool = _pool.pool()
         for _ in range(self.worker_count):
             instance = pool.acquire_idle(share, hardened=self.hardened, prefer=self._kept_count)
             if instance is None:
@@ -247,13 +247,13 @@ class _Run:
             self._leave(instance)
 
     def _new_instance(self) -> Instance | None:
-        instance = _wasm.pool().acquire(self.size // self.worker_count, hardened=self.hardened)
+        instance = _pool.pool().acquire(self.size // self.worker_count, hardened=self.hardened)
         with self.lock:
             if not self.stopped:
                 self.instances.append(instance)
                 self.kept_lanes[instance] = deque()
                 return instance
-        _wasm.pool().release(instance)
+        _pool.pool().release(instance)
         return None
 
     def _is_last(self) -> bool:
@@ -271,7 +271,7 @@ class _Run:
             self.left += 1
             last = self.left == self.worker_count
         if instance is not None:
-            _wasm.pool().release(instance) if clean else _wasm.pool().discard(instance)
+            _pool.pool().release(instance) if clean else _pool.pool().discard(instance)
         if last:
             self.done.set()
 

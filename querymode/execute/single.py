@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from querymode import _wasm
+from querymode import _pool
 from querymode._abi import OutputState
 from querymode.execute import threads
 
@@ -33,7 +33,7 @@ def on_instance(task: Callable[[Instance], T], limit: int = DEFAULT_LIMIT) -> T:
 
     def work() -> None:
         try:
-            instances.append(_wasm.pool().acquire(limit))
+            instances.append(_pool.pool().acquire(limit))
             if not abandoned.is_set():
                 results.append(task(instances[0]))
         except BaseException as failure:  # handed to the asking thread, whatever it is
@@ -58,7 +58,7 @@ def on_instance(task: Callable[[Instance], T], limit: int = DEFAULT_LIMIT) -> T:
 
 def _give_back(instances: list[Instance], *, clean: bool) -> None:
     for instance in instances:
-        _wasm.pool().release(instance) if clean else _wasm.pool().discard(instance)
+        _pool.pool().release(instance) if clean else _pool.pool().discard(instance)
 
 
 def outputs(instance: Instance, query: int, output: Output) -> Iterator[bytes]:

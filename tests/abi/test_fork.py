@@ -13,7 +13,8 @@ import pytest
 
 from querymode import _wasm
 from querymode._abi import SourceKind
-from querymode._wasm import Cancelled, Instance, Program, pool
+from querymode._pool import pool
+from querymode._wasm import Cancelled, Instance, Program
 from querymode.errors import QueryModeError
 from tests.abi.stub import Behaviour, stub_program, stub_wasm
 

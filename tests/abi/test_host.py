@@ -17,7 +17,8 @@ import pytest
 
 from querymode import _wasm
 from querymode._abi import OutputState, SourceKind, Status
-from querymode._wasm import Cancelled, Instance, InstancePool, Program, pool
+from querymode._pool import InstancePool, pool
+from querymode._wasm import Cancelled, Instance, Program
 from querymode.errors import InternalError, MemoryExceededError, QueryModeError
 from tests.abi.stub import DETAIL_TEXT, PANIC_TEXT, Behaviour, stub_program, stub_wasm
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from querymode import QueryMode, _abi, _wasm, col
+from querymode import QueryMode, _abi, _pool, _wasm, col
 from querymode._abi import NodeTag, SourceKind
 from querymode.memory_table import HostColumn, Layout
 from querymode.types import INT64, encode_type
@@ -144,7 +144,7 @@ def wide_table(columns: int, rows: int) -> pa.Table:
 @pytest.mark.parametrize("columns", [1, 10, 40])
 def test_crossings_do_not_grow_with_columns(columns: int) -> None:
     """One morsel: open, push, finish, close; at first also the block and the one call that registers all."""
-    _wasm.pool().close_idle()
+    _pool.pool().close_idle()
     frame = QueryMode.local(threads=1).register("t", wide_table(columns, 1000))
     query = frame.agg(*[col(f"c{place}").sum().alias(f"s{place}") for place in range(columns)])
     cold, warm = query.collect(), query.collect()
@@ -158,7 +158,7 @@ def test_crossings_of_a_morsel() -> None:
     """What one more morsel costs: a push; at first also a block and its registration; the rest is merging."""
 
     def crossings(rows: int, memory: str) -> tuple[int, int, int]:
-        _wasm.pool().close_idle()
+        _pool.pool().close_idle()
         frame = QueryMode.local(threads=1, memory=memory).register("t", wide_table(10, rows))
         query = frame.filter(col("c0") > 5).agg(
             *[col(f"c{place}").sum().alias(f"s{place}") for place in range(10)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from querymode import QueryMode, _wasm, col
+from querymode import QueryMode, _pool, _wasm, col
 from querymode.demo import orders
 from querymode.errors import QueryModeError
 from querymode.frame import DataFrame
@@ -92,7 +92,7 @@ def main() -> None:
 def _watch(workers: list[threading.Thread]) -> dict[str, Any]:
     """The most that all instances held, and the most that those in use held."""
     live_peak = busy_peak = 0
-    pool = _wasm.pool()
+    pool = _pool.pool()
     while any(worker.is_alive() for worker in workers):
         with pool._lock:
             idle = {id(instance) for instance in pool._idle}
@@ -138,17 +138,17 @@ def test_threads_that_fail_do_not_disturb_others() -> None:
 def test_instances_and_threads_go_away() -> None:
     script = """
 import json, os, threading, time
-from querymode import QueryMode, _wasm, col
+from querymode import QueryMode, _pool, _wasm, col
 from querymode.execute import threads
 from querymode.demo import orders
 from querymode.errors import QueryModeError
 threads.IDLE_SECONDS = 0.3
-_wasm.pool().idle_seconds = 0.3
+_pool.pool().idle_seconds = 0.3
 frame = QueryMode.local(threads=4).register("t", orders(20_000))
 jobs = [threading.Thread(target=lambda: frame.agg(col("amount").sum()).collect()) for _ in range(16)]
 for job in jobs: job.start()
 for job in jobs: job.join()
 time.sleep(1.5)
-print(json.dumps([_wasm.pool().idle_count(), threading.active_count(), len(_wasm._live)]))
+print(json.dumps([_pool.pool().idle_count(), threading.active_count(), len(_wasm._live)]))
 """
     assert run(script) == [0, 1, 0]

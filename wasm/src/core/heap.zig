@@ -52,17 +52,21 @@ pub const Heap = struct {
         var link: *?*Run = &self.first;
         while (link.*) |run| : (link = &run.next) {
             if (run.size < size) continue;
-            const address = @intFromPtr(run);
-            if (run.size == size) {
-                link.* = run.next;
-            } else {
-                const rest: *Run = @ptrFromInt(address + size);
-                rest.* = .{ .next = run.next, .size = run.size - size };
-                link.* = rest;
-            }
-            return address;
+            cut(link, run, size);
+            return @intFromPtr(run);
         }
         return null;
+    }
+
+    /// Takes the first `size` bytes of a run out of the list.
+    fn cut(link: *?*Run, run: *Run, size: usize) void {
+        if (run.size == size) {
+            link.* = run.next;
+            return;
+        }
+        const rest: *Run = @ptrFromInt(@intFromPtr(run) + size);
+        rest.* = .{ .next = run.next, .size = run.size - size };
+        link.* = rest;
     }
 
     fn insert(self: *Heap, address: usize, size: usize) void {
@@ -136,13 +140,7 @@ pub const Heap = struct {
             if (@intFromPtr(run) > address) return false;
             if (@intFromPtr(run) < address) continue;
             if (run.size < size) return false;
-            if (run.size == size) {
-                link.* = run.next;
-            } else {
-                const rest: *Run = @ptrFromInt(address + size);
-                rest.* = .{ .next = run.next, .size = run.size - size };
-                link.* = rest;
-            }
+            cut(link, run, size);
             return true;
         }
         return false;

@@ -58,6 +58,25 @@ pub const Layout = enum {
     structure,
 };
 
+/// The Zig type of a layout whose values are numbers.
+pub fn Scalar(comptime layout: Layout) type {
+    return switch (layout) {
+        .i8 => i8,
+        .i16 => i16,
+        .i32 => i32,
+        .i64 => i64,
+        .i128 => i128,
+        .u8 => u8,
+        .u16 => u16,
+        .u32 => u32,
+        .u64 => u64,
+        .f16 => f16,
+        .f32 => f32,
+        .f64 => f64,
+        else => @compileError("not a scalar layout"),
+    };
+}
+
 pub const Field = struct {
     name: []const u8,
     type: DataType,

@@ -32,6 +32,7 @@ const schema = @import("../core/schema.zig");
 const Column = column_file.Column;
 const DataType = schema.DataType;
 const Layout = schema.Layout;
+const Scalar = schema.Scalar;
 const TimeUnit = schema.TimeUnit;
 const assert = std.debug.assert;
 
@@ -787,7 +788,7 @@ fn widen_block(comptime Hub: type, column: *const Column, start: usize, buffer: 
     switch (column.type.layout()) {
         .bits => if (Hub == i64) bits_to_numeric(i64, column.data[start / 8 ..], buffer) else unreachable,
         inline .i8, .i16, .i32, .i64, .u8, .u16, .u32, .u64, .i128, .f16, .f32, .f64 => |layout| {
-            const From = LayoutType(layout);
+            const From = Scalar(layout);
             const values = column.values(From)[start..][0..buffer.len];
             if (From == Hub) return values;
             if (comptime hub_of(From) == Hub) assert(convert_all(From, Hub, values, buffer)) else unreachable;
@@ -802,24 +803,6 @@ fn hub_of(comptime From: type) type {
     return if (is_float(From)) f64 else i64;
 }
 
-fn LayoutType(comptime layout: Layout) type {
-    return switch (layout) {
-        .i8 => i8,
-        .i16 => i16,
-        .i32 => i32,
-        .i64 => i64,
-        .i128 => i128,
-        .u8 => u8,
-        .u16 => u16,
-        .u32 => u32,
-        .u64 => u64,
-        .f16 => f16,
-        .f32 => f32,
-        .f64 => f64,
-        .none, .bits, .bytes, .fixed, .list, .structure => @compileError("no number"),
-    };
-}
-
 fn narrow_block(comptime Hub: type, block: []const Hub, rows: *const Rows, start: usize, to: DataType, data: []align(column_file.alignment) u8) Error!bool {
     const from = rows.column.type;
     if (to.tag == .bool) {
@@ -828,7 +811,7 @@ fn narrow_block(comptime Hub: type, block: []const Hub, rows: *const Rows, start
         return false;
     }
     if (to.tag == .decimal) return switch (to.layout()) {
-        inline .i64, .i128 => |layout| block_to_decimal(Hub, LayoutType(layout), block, rows, start, to, data),
+        inline .i64, .i128 => |layout| block_to_decimal(Hub, Scalar(layout), block, rows, start, to, data),
         else => unreachable,
     };
     if (from.tag == .decimal and (Hub == i64 or Hub == i128)) return block_from_decimal(Hub, block, rows, start, to, data);
@@ -866,7 +849,7 @@ fn is_float_tag(tag: schema.TypeTag) bool {
 fn block_to_number(comptime Hub: type, block: []const Hub, rows: *const Rows, start: usize, to: DataType, data: []align(column_file.alignment) u8) Error!bool {
     switch (to.layout()) {
         inline .i8, .i16, .i32, .i64, .u8, .u16, .u32, .u64, .i128, .f16, .f32, .f64 => |layout| {
-            const To = LayoutType(layout);
+            const To = Scalar(layout);
             const out = typed(To, data, rows.column.row_count)[start..][0..block.len];
             return cast_numeric(Hub, To, block, rows.validity_at(start), out, rows.mode, rows.out_validity_at(start));
         },

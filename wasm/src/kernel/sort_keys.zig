@@ -33,20 +33,7 @@ pub fn key_of(column: *const Column, row: usize, offset: usize) u64 {
         .i128 => return wide_key(column.values(i128)[row], offset),
         .none, .list, .structure => unreachable,
         inline else => |layout| {
-            const T = switch (layout) {
-                .i8 => i8,
-                .i16 => i16,
-                .i32 => i32,
-                .i64 => i64,
-                .u8 => u8,
-                .u16 => u16,
-                .u32 => u32,
-                .u64 => u64,
-                .f16 => f16,
-                .f32 => f32,
-                .f64 => f64,
-                else => comptime unreachable,
-            };
+            const T = schema.Scalar(layout);
             return number_key(T, column.values(T)[row]);
         },
     }

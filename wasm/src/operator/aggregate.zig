@@ -21,7 +21,7 @@ const schema = @import("../core/schema.zig");
 const GroupTable = @import("group_table.zig").GroupTable;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
-const Scalar = expression_module.Scalar;
+const Scalar = schema.Scalar;
 const assert = std.debug.assert;
 
 pub const Error = error{ Cancelled, OutOfMemory, OutOfRange, NotSupported, TooLarge };

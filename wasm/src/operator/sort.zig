@@ -93,7 +93,7 @@ pub const SortOperator = struct {
         var count: usize = 0;
         if (key.validity == null) switch (key.type.layout()) {
             inline .i32, .i64, .f32, .f64 => |layout| {
-                const T = expression_module.Scalar(layout);
+                const T = schema.Scalar(layout);
                 const values = key.values(T);
                 for (rows) |row| {
                     kept[count] = row;

@@ -22,6 +22,7 @@ const schema = @import("../core/schema.zig");
 const Column = column_module.Column;
 const DataType = schema.DataType;
 const Layout = schema.Layout;
+const Scalar = schema.Scalar;
 const assert = std.debug.assert;
 
 pub const Error = error{ OutOfMemory, OutOfRange, NotSupported };
@@ -104,25 +105,6 @@ pub const Set = union(enum) {
     f64: in_list.InSet(f64),
     bytes: in_list.BytesInSet,
 };
-
-/// The Zig type of a layout whose values are numbers.
-pub fn Scalar(comptime layout: Layout) type {
-    return switch (layout) {
-        .i8 => i8,
-        .i16 => i16,
-        .i32 => i32,
-        .i64 => i64,
-        .i128 => i128,
-        .u8 => u8,
-        .u16 => u16,
-        .u32 => u32,
-        .u64 => u64,
-        .f16 => f16,
-        .f32 => f32,
-        .f64 => f64,
-        else => @compileError("not a scalar layout"),
-    };
-}
 
 /// Computes an expression over the rows of a chunk. Everything new lives in `arena`.
 pub fn evaluate(arena: std.mem.Allocator, expression: *const Expression, chunk: *const Chunk) Error!Column {

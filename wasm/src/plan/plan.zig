@@ -346,7 +346,7 @@ const Parser = struct {
             inline else => |layout| @unionInit(
                 expression_module.Set,
                 @tagName(layout),
-                try self.parse_scalar_set(expression_module.Scalar(layout), value.type, count),
+                try self.parse_scalar_set(schema.Scalar(layout), value.type, count),
             ),
         };
         return boolean(.{ .in_list = .{ .value = value, .set = set, .has_null = has_null } });
