@@ -33,9 +33,12 @@ bench: venv
 bench-smoke: venv
 	$(BIN)/python -m benchmarks --smoke
 
-soak: venv $(SAFE)
-	$(ZIG) build test -Dtest-optimize=safe -Dfuzz-rounds=1000000
+# A million mutated inputs, limits at length; then everything again with epochs on, which shows a
+# loop that does not look at its cancel byte.
+soak: venv $(SAFE) $(UNIT)
+	$(ZIG) build test -Dtest-optimize=safe
 	$(BIN)/python -m pytest tests --soak
+	QUERYMODE_HARDENED=1 $(BIN)/python -m pytest tests
 
 clean:
 	rm -rf $(VENV) .zig-cache zig-out $(WASM)

@@ -32,11 +32,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def soak(request: pytest.FixtureRequest) -> bool:
-    return bool(request.config.getoption("--soak"))
-
-
-@pytest.fixture(scope="session")
 def safe_wasm() -> Path:
     """The engine with every safety check on."""
     return ROOT / "zig-out" / "bin" / "querymode_safe.wasm"

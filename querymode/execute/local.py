@@ -495,7 +495,11 @@ def _kept_columns(
     missing = [column for column in wanted if column not in kept]
     if missing:
         layout = table.morsels[index].layout(missing)
-        address = instance.alloc(layout.size)
+        try:
+            address = instance.alloc(layout.size)
+        except MemoryExceededError:  # other tables' columns make room for this one's
+            _forget_tables(instance, {key[0] for key in instance.resident} - {owner})
+            address = instance.alloc(layout.size)
         for place, buffer in layout.buffers:
             instance.write(address + place, buffer)
         handle = instance.batch_open(layout.descriptors(address))
@@ -511,9 +515,13 @@ def _forget_dead_tables(instance: Instance) -> None:
         return
     with _table_lock:
         alive = set(_table_ids.values())
-    for owner in {key[0] for key in instance.resident} - alive:
+    _forget_tables(instance, {key[0] for key in instance.resident} - alive)
+
+
+def _forget_tables(instance: Instance, owners: set[int]) -> None:
+    for owner in owners:
         for handle, address, size in instance.resident.get((owner, -1), ()):
             instance.batch_close(handle)
             instance.free(address, size)
-        for key in [key for key in instance.resident if key[0] == owner]:
-            del instance.resident[key]
+    for key in [key for key in instance.resident if key[0] in owners]:
+        del instance.resident[key]
