@@ -13,7 +13,7 @@ from querymode.plan import Node, Scan, known_counts, lower
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from querymode.memory_table import MemoryTable
@@ -38,11 +38,22 @@ class QueryMode:
         memory: int | str = "2GiB",
         threads: int | None = None,
         timeout: float | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        buckets: Sequence[str] | None = None,
+        allowed_paths: Sequence[str | os.PathLike[str]] | None = None,
+        allow_network: bool = True,
         hardened: bool = False,
     ) -> None:
         from querymode.execute.budget import Budget
 
         self.root = os.fspath(root)
+        # Kept for the sources that read files and the network; there are none yet.
+        self.storage_options = dict(storage_options or {})
+        self.buckets = tuple(buckets or ())
+        self.allowed_paths = (
+            None if allowed_paths is None else tuple(os.fspath(path) for path in allowed_paths)
+        )
+        self.allow_network = bool(allow_network)
         self.memory = parse_size(memory, "memory")
         if self.memory < MEMORY_MIN:
             raise error("QUERY_FAILED", f"memory={memory!r} is too little; 16 MiB is the least")
@@ -59,6 +70,10 @@ class QueryMode:
         memory: int | str = "2GiB",
         threads: int | None = None,
         timeout: float | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        buckets: Sequence[str] | None = None,
+        allowed_paths: Sequence[str | os.PathLike[str]] | None = None,
+        allow_network: bool = True,
         *,
         hardened: bool = False,
     ) -> QueryMode:
@@ -67,9 +82,19 @@ class QueryMode:
         `memory`: what all running queries of this object may use together, as bytes or "512MiB".
         `threads`: workers of a query; the cores of this machine if not given. `timeout`: seconds a query
         may take. `hardened`: also interrupt the engine where it does not look for a cancellation itself,
-        which costs speed.
+        which costs speed. The others are for files and the network, which are still to come.
         """
-        return cls(root=root, memory=memory, threads=threads, timeout=timeout, hardened=hardened)
+        return cls(
+            root=root,
+            memory=memory,
+            threads=threads,
+            timeout=timeout,
+            storage_options=storage_options,
+            buckets=buckets,
+            allowed_paths=allowed_paths,
+            allow_network=allow_network,
+            hardened=hardened,
+        )
 
     def __repr__(self) -> str:
         return f"<QueryMode root={self.root!r} memory={self.memory >> 20}MiB threads={self.threads}>"
