@@ -161,7 +161,10 @@ class _Binder:
     def literal(self, node: Literal, depth: int) -> Bound:
         value = literals.plain(node.value)
         data_type = literals.natural_type(value)
-        return _constant(value, literals.fit(value, data_type), data_type, repr(value))
+        stored = literals.fit(value, data_type)
+        if stored is None and value is not None:
+            raise error("INVALID_FILTER", f"{value!r} cannot be held as {data_type}")
+        return _constant(value, stored, data_type, repr(value))
 
     def alias(self, node: Alias, depth: int) -> Bound:
         return self.bind(node.value, depth)
@@ -211,6 +214,8 @@ class _Binder:
         if value.type.tag != TypeTag.UTF8:
             raise error("INVALID_FILTER", f"like compares text, but {value.text} is {value.type}")
         escape = ord(node.escape) if node.escape else 0
+        if node.escape and _ends_in_escape(node.pattern, node.escape):
+            raise error("INVALID_FILTER", f"the pattern {node.pattern!r} ends in its escape {node.escape!r}")
         pattern = literals.encode_text(node.pattern)
         wire = bytes((ExpressionTag.LIKE, node.ignore_case, escape)) + value.wire
         return Bound(BOOL, wire + len(pattern).to_bytes(4, "little") + pattern, str(node))
@@ -300,6 +305,11 @@ _RULES: dict[type[Expr], Callable[[_Binder, Any, int], Bound]] = {
 }
 
 
+def _ends_in_escape(pattern: str, escape: str) -> bool:
+    """An odd number of them at the end: the last one escapes nothing."""
+    return (len(pattern) - len(pattern.rstrip(escape))) % 2 == 1
+
+
 def _constant(value: object, stored: object, data_type: DataType, text: str) -> Bound:
     wire = bytes((ExpressionTag.LITERAL,)) + literals.encode_value(stored, data_type)
     return Bound(data_type, wire, text, value, True)
@@ -336,7 +346,7 @@ def _castable(source: DataType, target: DataType) -> bool:
         return True
     moments = (TypeTag.DATE, TypeTag.TIMESTAMP)
     if source.tag in moments and target.tag in moments:
-        return True
+        return bool(source.zone) == bool(target.zone)
     return source.tag == target.tag == TypeTag.TIME
 
 

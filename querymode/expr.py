@@ -171,7 +171,10 @@ class Expr:
         return Alias(self, name)
 
     def __repr__(self) -> str:
-        return str(self)
+        try:
+            return str(self)
+        except RecursionError:
+            return f"<{type(self).__name__}, nested too deep to print>"
 
 
 class Column(Expr):
@@ -237,7 +240,7 @@ class Like(Expr):
     def __init__(self, value: Expr, pattern: str, escape: str | None, ignore_case: bool) -> None:
         if not isinstance(pattern, str):
             raise error("INVALID_FILTER", f"like takes a pattern (str), not {_kind(pattern)}")
-        if escape is not None and (not isinstance(escape, str) or len(escape.encode()) != 1):
+        if escape is not None and not (isinstance(escape, str) and len(escape) == 1 and escape.isascii()):
             raise error("INVALID_FILTER", f"the escape of like is one ASCII character, not {escape!r}")
         self.value = value
         self.pattern = pattern

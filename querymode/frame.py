@@ -76,7 +76,7 @@ class DataFrame:
 
     def limit(self, count: int) -> DataFrame:
         """The first `count` rows. Beside `offset`, in either order, it is LIMIT … OFFSET …."""
-        _check_count("limit", count)
+        count = _row_count("limit", count)
         node = self._node
         if isinstance(node, Limit):
             count = count if node.count is None else min(node.count, count)
@@ -85,7 +85,7 @@ class DataFrame:
 
     def offset(self, count: int) -> DataFrame:
         """Without the first `count` rows."""
-        _check_count("offset", count)
+        count = _row_count("offset", count)
         node = self._node
         if isinstance(node, Limit):
             return self._with(Limit(node.input, node.offset + count, node.count))
@@ -98,7 +98,7 @@ class DataFrame:
         self,
         *keys: str | Expr | Sequence[str | Expr],
         descending: bool | Sequence[bool] | None = None,
-        nulls_first: bool = False,
+        nulls_first: bool | Sequence[bool] | None = None,
     ) -> DataFrame:
         """In order of one or more keys; `sort("amount", "desc")` too. NULLs come last unless asked."""
         names = _flat(keys)
@@ -108,8 +108,11 @@ class DataFrame:
             names.pop()
         if not names:
             raise error("QUERY_FAILED", "sort takes at least one column")
-        directions = _directions(descending, len(names))
-        ordered = [(_named(key)[1], down, nulls_first) for key, down in zip(names, directions, strict=True)]
+        directions = _directions(descending, len(names), "directions")
+        nulls = _directions(nulls_first, len(names), "places for NULLs")
+        ordered = [
+            (_named(key)[1], down, first) for key, down, first in zip(names, directions, nulls, strict=True)
+        ]
         return self._with(Sort(self._node, ordered))
 
     # ---- columns ----
@@ -138,7 +141,9 @@ class DataFrame:
         """Aggregates over all rows: one row."""
         return self._with(GroupBy(self._node, (), _calls(calls)))
 
-    def aggregate(self, function: str, column: str | None = None, alias: str | None = None) -> DataFrame:
+    def aggregate(
+        self, function: str, column: str | Expr | None = None, alias: str | None = None
+    ) -> DataFrame:
         """`aggregate("sum", "amount", "total")`: one aggregate over all rows."""
         return self._with(GroupBy(self._node, (), [_worded_call(function, column, alias)]))
 
@@ -195,7 +200,9 @@ class GroupedFrame:
         """One row a group: the keys, then these aggregates."""
         return self._frame._with(GroupBy(self._frame._node, self._keys, _calls(calls)))
 
-    def aggregate(self, function: str, column: str | None = None, alias: str | None = None) -> DataFrame:
+    def aggregate(
+        self, function: str, column: str | Expr | None = None, alias: str | None = None
+    ) -> DataFrame:
         call = _worded_call(function, column, alias)
         return self._frame._with(GroupBy(self._frame._node, self._keys, [call]))
 
@@ -235,19 +242,24 @@ def _one_or_many(kind: type[And] | type[Or], terms: list[Expr]) -> Expr:
     return terms[0] if len(terms) == 1 else kind(tuple(terms))
 
 
-def _check_count(what: str, count: object) -> None:
-    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+def _row_count(what: str, count: object) -> int:
+    index = getattr(count, "__index__", None)
+    if index is None or isinstance(count, bool) or index() < 0:
         raise error("QUERY_FAILED", f"{what} takes a number of rows, not {count!r}")
-    if count >= 1 << 63:
-        raise error("QUERY_FAILED", f"{what} of {count} rows is more than any table has")
+    rows: int = index()
+    if rows >= 1 << 63:
+        raise error("QUERY_FAILED", f"{what} of {rows} rows is more than any table has")
+    return rows
 
 
-def _directions(descending: bool | Sequence[bool] | None, count: int) -> list[bool]:
-    if descending is None or isinstance(descending, bool):
-        return [bool(descending)] * count
-    if len(descending) != count:
-        raise error("QUERY_FAILED", f"sort has {count} keys and {len(descending)} directions")
-    return [bool(down) for down in descending]
+def _directions(given: object, count: int, what: str) -> list[bool]:
+    if given is None or type(given).__name__ in ("bool", "bool_"):  # numpy's too
+        return [bool(given)] * count
+    if not isinstance(given, (list, tuple)):
+        raise error("QUERY_FAILED", f"sort takes True or False, or a list of them, not {given!r}")
+    if len(given) != count:
+        raise error("QUERY_FAILED", f"sort has {count} keys and {len(given)} {what}")
+    return [bool(one) for one in given]
 
 
 def _flat(items: Iterable[Any]) -> list[Any]:
@@ -291,14 +303,16 @@ def _calls(calls: Iterable[object]) -> list[tuple[str, Aggregate]]:
     return named
 
 
-def _worded_call(function: str, column: str | None, alias: str | None) -> tuple[str, Aggregate]:
+def _worded_call(function: str, column: str | Expr | None, alias: str | None) -> tuple[str, Aggregate]:
     op = AGGREGATE_WORDS.get(function.lower()) if isinstance(function, str) else None
     if op is None:
         known = ", ".join(AGGREGATE_WORDS)
         raise error("INVALID_AGGREGATE", f"{function!r} is not an aggregate; there are {known}")
-    if op == AggregateOp.COUNT and column in (None, "*"):
+    if not isinstance(alias, (str, type(None))):
+        raise error("INVALID_AGGREGATE", f"alias takes a name (str), not {type(alias).__name__}")
+    if op == AggregateOp.COUNT and (column is None or (isinstance(column, str) and column == "*")):
         return alias or "count", Aggregate(AggregateOp.COUNT_ROWS, None)
     if column is None:
         raise error("INVALID_AGGREGATE", f"{function} takes a column")
-    call = Aggregate(op, Column(column))
+    call = Aggregate(op, _named(column)[1])
     return alias or output_name(call), call

@@ -123,6 +123,8 @@ def _as_decimal(value: object) -> Decimal | None:
 def _decimal_type(value: Decimal) -> DataType:
     if not value.is_finite():
         return FLOAT64
+    if value.adjusted() > DECIMAL_PRECISION_MAX:
+        raise error("INVALID_FILTER", f"{value} has more than {DECIMAL_PRECISION_MAX} digits")
     digits, scale = _unscaled(value)
     precision = max(len(str(abs(digits))), scale, 1)
     if precision > DECIMAL_PRECISION_MAX:
@@ -193,7 +195,7 @@ def _fit_float(value: object, tag: TypeTag) -> float | None:
     elif isinstance(value, int) or _as_decimal(value) is not None:
         try:
             number = float(value)  # type: ignore[arg-type]
-        except OverflowError:
+        except (OverflowError, ValueError):  # a signalling NaN is a ValueError
             return None
         if isinstance(value, int) and int(number) != value:
             return None
@@ -204,7 +206,7 @@ def _fit_float(value: object, tag: TypeTag) -> float | None:
     except OverflowError:
         return None
     # An integer must be that integer; a fraction is rounded to the column's precision, as in SQL.
-    return stored if isinstance(value, float) or stored == value else None
+    return stored if isinstance(value, float) or stored != stored or stored == value else None
 
 
 def _fit_decimal(value: object, target: DataType) -> int | None:
@@ -214,7 +216,7 @@ def _fit_decimal(value: object, target: DataType) -> int | None:
         digits, scale = value, 0
     else:
         found = Decimal(repr(value)) if isinstance(value, float) else _as_decimal(value)
-        if found is None or not found.is_finite():
+        if found is None or not found.is_finite() or found.adjusted() > DECIMAL_PRECISION_MAX:
             return None
         digits, scale = _unscaled(found)
     if scale > target.scale:
@@ -304,8 +306,8 @@ def _microseconds(value: dt.date, zone: str) -> int | None:
     if isinstance(value, dt.datetime):
         if (value.tzinfo is not None) != bool(zone):
             return None
-        naive = value.astimezone(dt.UTC).replace(tzinfo=None) if zone else value
-        delta = naive - dt.datetime(1970, 1, 1)
+        delta = value.replace(tzinfo=None) - dt.datetime(1970, 1, 1)
+        delta -= value.utcoffset() or dt.timedelta()
     else:
         if zone:
             return None

@@ -16,7 +16,7 @@ that touches rows (concatenating, slicing, merging) is done by the engine.
 from __future__ import annotations
 
 from itertools import chain, pairwise, repeat
-from struct import Struct, iter_unpack, unpack
+from struct import Struct, calcsize, iter_unpack, unpack
 
 from querymode._abi import COLUMN_COUNT_MAX, QMCB_MAGIC, ROW_COUNT_MAX, TimeUnit, TypeTag
 from querymode.errors import column_not_found, error
@@ -460,13 +460,29 @@ def _bytes_of(buffer: Buffer, what: str) -> memoryview:
 def _data_of(column: ColumnarColumn, size: int, rows: int) -> memoryview:
     """The first `size` bytes. A column that is used whole must have no more."""
     data = _bytes_of(column.data, f"the data of column {column.name!r}")
+    _check_format(column)
     if len(data) < size or (rows == column.row_count and len(data) != size):
         raise _wrong(column, f"has {len(data)} bytes of data, {rows} rows need {size}")
     return data[:size]
 
 
+def _check_format(column: ColumnarColumn) -> None:
+    """Values of another kind would be read as nonsense: integers as floats, eight bytes as four."""
+    given = memoryview(column.data)
+    if given.nbytes == 0 or given.itemsize == 1:
+        return
+    tag = column.data_type.tag
+    wanted = {TypeTag.F32VEC: "f", TypeTag.F16VEC: "H"}.get(tag, _format_of(column.data_type))
+    kinds = ["f" if code.lstrip("<=@") in ("f", "d", "e") else "i" for code in (given.format, wanted)]
+    same_kind = kinds[0] == kinds[1] or tag in (TypeTag.F16, TypeTag.F16VEC)
+    if not same_kind or given.itemsize != calcsize(wanted):
+        raise _wrong(column, f"is {column.data_type}, but its data has the format {given.format!r}")
+
+
 def _offsets_of(column: ColumnarColumn, rows: int) -> memoryview:
     offsets = _bytes_of(column.offsets if column.offsets is not None else b"", "offsets")
+    if offsets is not _EMPTY and memoryview(column.offsets).itemsize not in (1, 4):
+        raise _wrong(column, "needs offsets of 4 bytes (uint32)")
     if len(offsets) % 4 or len(offsets) // 4 <= rows:
         raise _wrong(column, f"needs {rows + 1} offsets of 4 bytes, not {len(offsets)} bytes")
     offsets = offsets[: (rows + 1) * 4].cast("I")
@@ -960,10 +976,12 @@ def qmcb_fields(data: Buffer) -> list[tuple[str, DataType]]:
 
 def concat_qmcb_batches(batches: Sequence[Buffer]) -> bytes:
     """One batch with the rows of all, in order. Nothing becomes Python objects on the way."""
+    batches = list(batches)
     outlines = _check_alike(batches)
     if not outlines:
         return encode_columnar_batch(ColumnarBatch([], 0))
     if len(outlines) == 1:
+        decode_columnar_batch(batches[0])  # refuses what is malformed
         return bytes(batches[0])
     rows = sum(outline.row_count for outline in outlines)
     if rows > ROW_COUNT_MAX:
@@ -1026,8 +1044,8 @@ def columnar_k_way_merge(
 
 
 def _check_count(what: str, value: int) -> None:
-    if value < 0:
-        raise error("QUERY_FAILED", f"{what} is {value}; it cannot be negative")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 64:
+        raise error("QUERY_FAILED", f"{what} is {value!r}; it is a number of rows")
 
 
 def _check_alike(batches: Sequence[Buffer]) -> list[_Outline]:

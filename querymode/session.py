@@ -13,10 +13,9 @@ from querymode.plan import Node, Scan, known_counts, lower
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from querymode.memory_table import MemoryTable
     from querymode.result import Result
 
 _SIZE_UNITS = {
@@ -26,6 +25,21 @@ _SIZE_UNITS = {
 }
 #: An engine instance takes about 2 MiB before it has seen a row.
 MEMORY_MIN = 16 << 20
+#: Three years: longer than that is no timeout, and more than a lock can wait.
+_SECONDS_MAX = 1e8
+
+
+class _of_session:
+    """A method that may also be called on the class: then the session is the default one."""
+
+    def __init__(self, function: Callable[..., DataFrame]) -> None:
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, session: QueryMode | None, owner: type[QueryMode]) -> Callable[..., DataFrame]:
+        from functools import partial
+
+        return partial(self._function, default_session() if session is None else session)
 
 
 class QueryMode:
@@ -46,13 +60,15 @@ class QueryMode:
     ) -> None:
         from querymode.execute.budget import Budget
 
+        if not isinstance(root, (str, os.PathLike)):
+            raise error("QUERY_FAILED", f"root={root!r}; it is a path")
+        if not isinstance(storage_options, (dict, type(None))):
+            raise error("QUERY_FAILED", "storage_options is a dict of settings")
         self.root = os.fspath(root)
         # Kept for the sources that read files and the network; there are none yet.
         self.storage_options = dict(storage_options or {})
-        self.buckets = tuple(buckets or ())
-        self.allowed_paths = (
-            None if allowed_paths is None else tuple(os.fspath(path) for path in allowed_paths)
-        )
+        self.buckets = _texts(buckets, "buckets") or ()
+        self.allowed_paths = _texts(allowed_paths, "allowed_paths")
         self.allow_network = bool(allow_network)
         self.memory = parse_size(memory, "memory")
         if self.memory < MEMORY_MIN:
@@ -109,8 +125,10 @@ class QueryMode:
         self._tables[name] = DataFrame(self, frame._node)
         return self._tables[name]
 
-    def table(self, name: str) -> DataFrame:
+    def table(self, name: str, **reader_options: object) -> DataFrame:
         """The table of that name."""
+        if not isinstance(name, str) or any(value is not None for value in reader_options.values()):
+            raise error("NOT_SUPPORTED", "files are not read yet; register(name, data) and ask for the name")
         found = self._tables.get(name)
         if found is None:
             known = ", ".join(sorted(self._tables)) or "(none)"
@@ -126,22 +144,30 @@ class QueryMode:
 
         return DataFrame(self, Scan(from_arrow(data, name)))
 
-    # ---- tables without a session of their own ----
+    def _batches_frame(self, batches: list[bytes], name: str | None) -> DataFrame:
+        from querymode.qmcb_table import from_qmcb
 
-    @staticmethod
-    def from_arrow(data: object, name: str | None = None) -> DataFrame:
+        return DataFrame(self, Scan(from_qmcb(batches, name)))
+
+    # ---- tables in memory; called on the class, they belong to the default session ----
+
+    @_of_session
+    def from_arrow(self, data: object, name: str | None = None) -> DataFrame:
         """A table over Arrow data: pyarrow, or what has `__arrow_c_stream__` (Polars, DuckDB, pandas)."""
-        return default_session()._arrow_frame(data, name)
+        return self._arrow_frame(data, name)
 
-    @staticmethod
-    def from_json(rows: str | bytes | Iterable[Mapping[str, Any]], name: str | None = None) -> DataFrame:
+    @_of_session
+    def from_json(
+        self, rows: str | bytes | Iterable[Mapping[str, Any]], name: str | None = None
+    ) -> DataFrame:
         """A table from rows (dicts), or from JSON text: an array of objects, or one object a line."""
         from querymode.text import json_batches
 
-        return _frame_of(json_batches(rows), name)
+        return self._batches_frame(json_batches(rows), name)
 
-    @staticmethod
+    @_of_session
     def from_csv(
+        self,
         text: str | bytes,
         name: str | None = None,
         *,
@@ -154,14 +180,14 @@ class QueryMode:
         from querymode.text import csv_batches
 
         batches = csv_batches(text, delimiter=delimiter, header=header, quote=quote, infer_types=infer_types)
-        return _frame_of(batches, name)
+        return self._batches_frame(batches, name)
 
-    @staticmethod
-    def demo() -> DataFrame:
+    @_of_session
+    def demo(self) -> DataFrame:
         """A few hundred thousand orders, the same on every machine."""
         from querymode.demo import orders
 
-        return default_session()._arrow_frame(orders(), "orders")
+        return self._arrow_frame(orders(), "orders")
 
     # ---- running ----
 
@@ -171,17 +197,18 @@ class QueryMode:
         from querymode.execute import local
         from querymode.result import Result
 
+        limit = None if memory is None else parse_size(memory, "memory")
+        seconds = self.timeout if timeout is None else _seconds(timeout)
         counts = known_counts(node)
         if counts is not None:
             return _counted(node, counts)
         work = lower(node)
-        limit = None if memory is None else parse_size(memory, "memory")
         answer = local.run(
             work,
             self._budget,
             thread_count=self.threads,
             memory=limit,
-            timeout=self.timeout if timeout is None else _seconds(timeout),
+            timeout=seconds,
             hardened=self.hardened,
         )
         stats = {
@@ -220,13 +247,6 @@ def default_session() -> QueryMode:
     return _default
 
 
-def _frame_of(batches: list[bytes], name: str | None) -> DataFrame:
-    from querymode.qmcb_table import from_qmcb
-
-    table: MemoryTable = from_qmcb(batches, name)
-    return DataFrame(default_session(), Scan(table))
-
-
 def parse_size(value: int | str, what: str) -> int:
     """Bytes: a number, or text such as "64MiB", "2GB", "500 kB"."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -246,6 +266,18 @@ def parse_size(value: int | str, what: str) -> int:
     return int(size)
 
 
+def _texts(values: object, what: str) -> tuple[str, ...] | None:
+    """A list of paths or names; one alone is a list of one, never its letters."""
+    if values is None:
+        return None
+    items = (values,) if isinstance(values, (str, os.PathLike)) else values
+    if not isinstance(items, (list, tuple, set, frozenset)):
+        raise error("QUERY_FAILED", f"{what}={values!r}; it is a list")
+    if not all(isinstance(item, (str, os.PathLike)) for item in items):
+        raise error("QUERY_FAILED", f"{what}={values!r}; it is a list of paths or names")
+    return tuple(os.fspath(item) for item in items)
+
+
 def _thread_count(threads: int | None) -> int:
     if threads is None:
         available = getattr(os, "sched_getaffinity", None)
@@ -260,4 +292,4 @@ def _seconds(timeout: float | None) -> float | None:
         return None
     if not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or not timeout > 0:
         raise error("QUERY_FAILED", f"timeout={timeout!r}; it is a number of seconds above 0")
-    return float(timeout)
+    return None if timeout > _SECONDS_MAX else float(timeout)

@@ -18,13 +18,15 @@ def csv_batches(
 ) -> list[bytes]:
     from querymode.execute.single import parse_text
 
+    if header is not None and not isinstance(header, bool):
+        raise error("INVALID_FORMAT", f"header is True, False or None (find out), not {header!r}")
     options = bytes(
         (
             0 if delimiter is None else _character(delimiter, "delimiter"),
             _character(quote, "quote") if quote else 0,
             0,  # quotes are doubled, not escaped
             _HEADER[header],
-            infer_types,
+            bool(infer_types),
             0,  # no words for NULL beside the empty field
             0,
             0,  # columns are inferred
@@ -48,14 +50,18 @@ def _dumped(rows: Iterable[Mapping[str, Any]]) -> bytes:
 
     if isinstance(rows, dict) or not hasattr(rows, "__iter__"):
         raise error("INVALID_FORMAT", f"from_json takes a list of dicts, not {type(rows).__name__}")
+    from collections.abc import Mapping
+
     listed = list(rows)
     for position, row in enumerate(listed):
-        if not isinstance(row, dict):
+        if isinstance(row, Mapping):
+            listed[position] = dict(row)
+        else:
             kind = type(row).__name__
             raise error("INVALID_FORMAT", f"from_json takes a list of dicts, but row {position} is {kind}")
     try:
         return json.dumps(listed, default=_plain, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as cause:  # a lone surrogate is a ValueError too
+    except (TypeError, ValueError, RecursionError) as cause:  # a lone surrogate is a ValueError too
         raise error("INVALID_FORMAT", f"these rows cannot be written as JSON: {cause}") from None
 
 
@@ -65,7 +71,7 @@ def _plain(value: object) -> object:
 
     if isinstance(value, (dt.date, dt.time)):
         return value.isoformat()
-    convert = getattr(value, "item", None) or getattr(value, "tolist", None)
+    convert = getattr(value, "tolist", None) or getattr(value, "item", None)
     if convert is not None:
         return convert()
     if type(value).__name__ == "UUID":
@@ -88,7 +94,7 @@ def _encoded(text: str | bytes | bytearray | memoryview, what: str) -> bytes:
 
 
 def _character(text: str, what: str) -> int:
-    raw = text.encode() if isinstance(text, str) else b""
+    raw = text.encode() if isinstance(text, str) and text.isascii() else b""
     if len(raw) != 1:
         raise error("INVALID_FORMAT", f"{what} is one ASCII character, not {text!r}")
     return raw[0]

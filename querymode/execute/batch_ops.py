@@ -6,8 +6,10 @@ import struct
 
 from querymode import _abi
 from querymode._abi import ExpressionTag, NodeTag, SourceKind
-from querymode.errors import column_not_found
+from querymode.errors import column_not_found, error
 from querymode.execute.single import on_instance, outputs
+from querymode.qmcb import qmcb_fields
+from querymode.types import NULL, encode_type, is_nested, is_vector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,15 +36,23 @@ def merge_sorted(batches: Sequence[bytes], keys: Sequence[tuple[str, bool]], lim
 
     The engine's sort is stable, so sorting runs that stand one behind the other is their merge.
     """
-    names = [name for name, _ in _fields(batches[0])]
-    wire = b""
+    fields = qmcb_fields(batches[0])
+    names = [name for name, _ in fields]
+    wire: list[bytes] = []
     for name, descending in keys:
         if name not in names:
             raise column_not_found(name, names)
-        wire += bytes((descending, 0, ExpressionTag.COLUMN)) + names.index(name).to_bytes(2, "little")
+        data_type = fields[names.index(name)][1]
+        if is_nested(data_type) or is_vector(data_type):
+            raise error("NOT_SUPPORTED", f"cannot merge by {name!r}: {data_type} has no order")
+        if data_type != NULL:  # all rows are alike in such a column
+            index = names.index(name).to_bytes(2, "little")
+            wire.append(bytes((descending, 0, ExpressionTag.COLUMN)) + index)
+    if not wire:
+        return _run(batches, [_limit(0, limit), _GATHER])
     rows = _UNLIMITED if limit is None else limit
-    sort = bytes((NodeTag.SORT,)) + len(keys).to_bytes(2, "little") + wire + rows.to_bytes(8, "little")
-    return _run(batches, [sort, _GATHER])
+    head = bytes((NodeTag.SORT,)) + len(wire).to_bytes(2, "little")
+    return _run(batches, [head + b"".join(wire) + rows.to_bytes(8, "little"), _GATHER])
 
 
 def _limit(offset: int, limit: int | None) -> bytes:
@@ -51,9 +61,6 @@ def _limit(offset: int, limit: int | None) -> bytes:
 
 def _fields(batch: bytes) -> list[tuple[str, bytes]]:
     """Names of a batch, with the wire form of their types."""
-    from querymode.qmcb import qmcb_fields
-    from querymode.types import encode_type
-
     return [(name, encode_type(data_type)) for name, data_type in qmcb_fields(batch)]
 
 

@@ -7,8 +7,10 @@ of the budget (execute/local.py). What fails then would have failed without neig
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from collections import deque
 
 from querymode.errors import error
@@ -18,12 +20,21 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
+_budgets: weakref.WeakSet[Budget] = weakref.WeakSet()
+
+
 class Budget:
     """`total` bytes, handed out first come first served."""
 
     def __init__(self, total: int) -> None:
         self.total = total
-        self._free = total
+        self._start()
+        _budgets.add(self)
+
+    def _start(self) -> None:
+        """All of it is free. A forked child starts like this: its parent's queries are not here."""
+        self._life = object()
+        self._free = self.total
         self._waiting: deque[object] = deque()
         self._changed = threading.Condition()
 
@@ -43,21 +54,24 @@ class Budget:
             finally:
                 self._waiting.remove(turn)
                 self._changed.notify_all()
-        return Reservation(self, size)
+            life = self._life
+        return Reservation(self, size, life)
 
-    def _give_back(self, size: int) -> None:
+    def _give_back(self, size: int, life: object) -> None:
         with self._changed:
-            self._free += size
+            if life is self._life:  # not one that a fork left behind
+                self._free += size
             self._changed.notify_all()
 
 
 class Reservation:
     """A part of the budget, until the `with` block ends."""
 
-    __slots__ = ("_budget", "size")
+    __slots__ = ("_budget", "_life", "size")
 
-    def __init__(self, budget: Budget, size: int) -> None:
+    def __init__(self, budget: Budget, size: int, life: object) -> None:
         self._budget = budget
+        self._life = life
         self.size = size
 
     def __enter__(self) -> Reservation:
@@ -66,4 +80,12 @@ class Reservation:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._budget._give_back(self.size)
+        self._budget._give_back(self.size, self._life)
+
+
+def _after_fork_in_child() -> None:
+    for budget in list(_budgets):
+        budget._start()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

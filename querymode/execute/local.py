@@ -10,6 +10,7 @@ lane prefers that instance: memory is copied in once, not once per query.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import weakref
@@ -58,6 +59,14 @@ def table_id(table: MemoryTable) -> int:
             _next_table_id += 1
             found = _table_ids[table] = _next_table_id
         return found
+
+
+def _after_fork_in_child() -> None:
+    global _table_lock
+    _table_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class Answer:
@@ -147,7 +156,7 @@ class _Run:
         self.stopped = False
         self.instances: list[Instance] = []
         self.held = 0  # bytes of answers in this process
-        self.allowed: dict[Instance, int] = {}
+        self.granted: dict[Instance, int] = {}  # how far each may grow
         self.answers: list[list[bytes]] = [[] for _ in self.table.lanes]
         self.rows = [0] * len(self.table.lanes)
         self.finished = [False] * len(self.table.lanes)
@@ -162,9 +171,11 @@ class _Run:
         warm: list[Instance | None] = [*self._warm_instances()]
         try:
             while self.started < self.worker_count:
-                instance = warm.pop() if warm else None
+                instance = warm[-1] if warm else None
                 threads.start(lambda instance=instance: self._work(instance))  # type: ignore[misc]
                 self.started += 1
+                if warm:
+                    warm.pop()
             self._wait()
         except BaseException:
             self._stop()
@@ -265,6 +276,7 @@ class _Run:
         with self.lock:
             if instance is not None:
                 self.instances.remove(instance)
+                self.granted.pop(instance, None)
                 self.crossings += instance.crossings
                 instance.crossings = 0
             clean = not self.stopped
@@ -285,16 +297,20 @@ class _Run:
             instance.cancel()
 
     def _allow(self, instance: Instance) -> None:
-        """Lets the instance grow by its share of what nobody uses now. Costs little when nothing changed."""
+        """Lets the instance grow by its share of what nobody has or may take."""
         with self.lock:
             if self.stopped:
                 raise _wasm.Cancelled("stopped")
-            used = self.held + sum(other.memory_size for other in self.instances)
-            if used == self.allowed.get(instance):
-                return
-            self.allowed[instance] = used
-            free = max(0, self.size - used)
-            instance.set_limit(instance.memory_size + free // len(self.instances))
+            # What another was allowed it may take at any moment, so it counts as taken.
+            others = [other for other in self.instances if other is not instance]
+            taken = sum(max(other.memory_size, self.granted.get(other, 0)) for other in others)
+            size = instance.memory_size
+            free = max(0, self.size - self.held - taken - size)
+            waiting = self.worker_count - self.left - sum(other in self.granted for other in others)
+            limit = size + free // max(1, waiting)
+            if limit != self.granted.get(instance):
+                self.granted[instance] = limit
+                instance.set_limit(limit)
 
     # ---- lanes ----
 

@@ -365,7 +365,7 @@ def test_broken_csv_names_the_line(text: Any) -> None:
 def test_csv_options_are_checked() -> None:
     refused("INVALID_FORMAT", lambda: QueryMode.from_csv("a", delimiter=",,"))
     refused("INVALID_FORMAT", lambda: QueryMode.from_csv("a", quote="é"))
-    refused("INVALID_FORMAT", lambda: QueryMode.from_csv(5))  # type: ignore[arg-type]
+    refused("INVALID_FORMAT", lambda: QueryMode.from_csv(5))
 
 
 def test_json_rows() -> None:

@@ -163,7 +163,8 @@ const Importer = struct {
         }
         if (bytes.len / @max(1, given.value_width) < given.row_count) return refuse("fewer values than rows", .{});
         if (data_type.tag == .decimal or data_type.tag == .time) {
-            const out = try self.arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), @intCast(size * given.row_count));
+            const out_size = std.math.cast(usize, size * given.row_count) orelse return error.OutOfMemory;
+            const out = try self.arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), out_size);
             switch (given.value_width) {
                 4 => try self.resize_values(i32, given, size, bytes, out),
                 8 => try self.resize_values(i64, given, size, bytes, out),

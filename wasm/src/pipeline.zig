@@ -1,6 +1,6 @@
 //! Pushes batches through the steps of a plan and hands out QMCB: the only file that knows the order.
 //!
-//!     batch → chunks of 16 Ki rows → filter · project · limit → collector → QMCB
+//!     batch → chunks of some thousand rows → filter · project · limit → collector → QMCB
 //!                                  ↘ aggregate · sort (until the input ends) ↗
 //!
 //! A `Query` owns all its memory and gives it back when it closes. What it produced waits, encoded,
@@ -85,6 +85,8 @@ pub const Query = struct {
     /// A limit is used up: more input changes nothing.
     saturated: bool = false,
     finished: bool = false,
+    /// A call failed midway: columns may differ in length. Only closing is left.
+    failed: bool = false,
 
     pub fn open(gpa: std.mem.Allocator, plan_bytes: []const u8) Error!*Query {
         const self = try gpa.create(Query);
@@ -179,6 +181,8 @@ pub const Query = struct {
 
     /// Works a batch in; what comes of it waits for `hand_over`. True when more input changes nothing.
     pub fn take(self: *Query, batch: Batch) Error!bool {
+        if (self.failed) return refuse("the query has failed before");
+        errdefer self.failed = true;
         if (self.finished) try self.restart();
         try self.check_input(batch);
         if (self.direct) |picked| {
@@ -201,6 +205,8 @@ pub const Query = struct {
 
     /// Ends the input; what comes of it waits to be handed out.
     pub fn complete(self: *Query) Error!void {
+        if (self.failed) return refuse("the query has failed before");
+        errdefer self.failed = true;
         if (self.finished) try self.restart();
         self.finished = true;
         for (self.operators, 0..) |*operator, i| switch (operator.*) {

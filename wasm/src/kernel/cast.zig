@@ -398,7 +398,7 @@ const exact_powers: [23]f64 = blk: {
     break :blk powers;
 };
 
-inline fn decimal_to_float_one(value: i128, scale: i8) f64 {
+pub inline fn decimal_to_float_one(value: i128, scale: i8) f64 {
     if (scale >= 0 and scale < exact_powers.len) {
         // Both exact, so the division is the only rounding.
         if (narrow(value)) |small| if (@abs(small) <= 1 << 53) {

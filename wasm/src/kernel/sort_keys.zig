@@ -96,11 +96,14 @@ pub fn sort_entries(entries: []Entry, scratch: []Entry) interrupt.Error!void {
         std.sort.block(Entry, entries, {}, less_entry);
         return;
     }
+    const differing = try differing_bits(entries);
     var from = entries;
     var to = scratch[0..entries.len];
     var shift: u7 = 0;
     while (shift < 64) : (shift += 8) {
-        if (try radix_pass(from, to, @intCast(shift))) std.mem.swap([]Entry, &from, &to);
+        if (@as(u8, @truncate(differing >> @intCast(shift))) == 0) continue;
+        try radix_pass(from, to, @intCast(shift));
+        std.mem.swap([]Entry, &from, &to);
     }
     if (from.ptr != entries.ptr) @memcpy(entries, from);
 }
@@ -109,12 +112,24 @@ fn less_entry(_: void, a: Entry, b: Entry) bool {
     return a.key < b.key;
 }
 
-/// One stable counting pass over a byte of the key. False when all entries share that byte.
-fn radix_pass(from: []const Entry, to: []Entry, shift: u6) interrupt.Error!bool {
+/// Bits in which any two keys differ: bytes without one need no pass.
+fn differing_bits(entries: []const Entry) interrupt.Error!u64 {
+    var differing: u64 = 0;
+    for (entries, 0..) |entry, i| {
+        if (i % interrupt.block_rows == 0) try interrupt.check();
+        differing |= entry.key ^ entries[0].key;
+    }
+    return differing;
+}
+
+/// One stable counting pass over a byte of the key.
+fn radix_pass(from: []const Entry, to: []Entry, shift: u6) interrupt.Error!void {
     var starts: [256]u32 = @splat(0);
-    for (from) |entry| starts[@as(u8, @truncate(entry.key >> shift))] += 1;
-    if (starts[@as(u8, @truncate(from[0].key >> shift))] == from.len) return false;
-    try interrupt.check();
+    var at: usize = 0;
+    while (at < from.len) : (at += interrupt.block_rows) {
+        try interrupt.check();
+        for (from[at..@min(from.len, at + interrupt.block_rows)]) |entry| starts[@as(u8, @truncate(entry.key >> shift))] += 1;
+    }
     var position: u32 = 0;
     for (&starts) |*start| {
         const count = start.*;
@@ -130,7 +145,6 @@ fn radix_pass(from: []const Entry, to: []Entry, shift: u6) interrupt.Error!bool 
             start.* += 1;
         }
     }
-    return true;
 }
 
 test "keys order numbers as SQL does" {

@@ -12,6 +12,7 @@
 const std = @import("std");
 const abi = @import("../abi.zig");
 const bitmap = @import("../core/bitmap.zig");
+const cast = @import("../kernel/cast.zig");
 const column_module = @import("../core/column.zig");
 const expression_module = @import("../plan/expression.zig");
 const interrupt = @import("../core/interrupt.zig");
@@ -323,6 +324,7 @@ pub const AggregateOperator = struct {
         var columns: std.ArrayList(Column) = .empty;
         if (self.groups) |*groups| for (groups.keys) |*key| try columns.append(arena, try key.finish(arena));
         for (self.node.calls, self.states) |*call, *state| {
+            try interrupt.check();
             switch (call.op) {
                 .count_rows, .count => try columns.append(arena, try counts_column(arena, state)),
                 .sum => try columns.append(arena, try self.sums_column(arena, call, state)),
@@ -363,9 +365,12 @@ pub const AggregateOperator = struct {
     fn averages_column(_: *AggregateOperator, arena: std.mem.Allocator, call: *const plan_module.AggregateCall, state: *const State) Error!Column {
         const values = try arena.alignedAlloc(f64, .fromByteUnits(column_module.alignment), state.counts.items.len);
         for (values, state.counts.items, 0..) |*value, count, group| {
-            const total: f64 = if (call.state.tag == .f64) state.floats.items[group] else @floatFromInt(state.integers.items[group]);
+            const total: f64 = switch (call.state.tag) {
+                .f64 => state.floats.items[group],
+                .decimal => cast.decimal_to_float_one(state.integers.items[group], call.state.scale),
+                else => @floatFromInt(state.integers.items[group]),
+            };
             value.* = total / @as(f64, @floatFromInt(count));
-            if (call.state.tag == .decimal) value.* /= std.math.pow(f64, 10, @floatFromInt(call.state.scale));
         }
         return .{ .type = .of(.f64), .row_count = @intCast(values.len), .validity = try seen_bits(arena, state), .data = std.mem.sliceAsBytes(values) };
     }

@@ -36,7 +36,12 @@ pub const GroupTable = struct {
         @memset(slots, empty);
         const keys = try gpa.alloc(ColumnBuilder, types.len);
         errdefer gpa.free(keys);
-        for (keys, types) |*key, data_type| key.* = try .init(gpa, data_type);
+        var ready: usize = 0;
+        errdefer for (keys[0..ready]) |*key| key.deinit();
+        for (keys, types) |*key, data_type| {
+            key.* = try .init(gpa, data_type);
+            ready += 1;
+        }
         return .{ .gpa = gpa, .keys = keys, .slots = slots };
     }
 

@@ -16,21 +16,22 @@ pub const Error = error{ OutOfMemory, Cancelled };
 
 pub const Key = struct { column: *const Column, descending: bool, nulls_first: bool };
 
-/// Values that share more than this many groups of eight bytes are compared directly, which
-/// bounds the recursion whatever the data.
-const depth_max = 64;
+/// Levels of recursion over all keys and all their groups of eight bytes. What is still tied then is
+/// compared directly: neither long common prefixes nor many equal keys may exhaust the stack.
+const depth_max = 200;
 
 /// Rows `0 … row_count` in order, in memory of `gpa`.
 pub fn sorted_rows(gpa: std.mem.Allocator, keys: []const Key, row_count: u32) Error![]u32 {
     const rows = try gpa.alloc(u32, row_count);
     errdefer gpa.free(rows);
     for (rows, 0..) |*row, i| row.* = @intCast(i);
+    try interrupt.check();
     const entries = try gpa.alloc(Entry, row_count);
     defer gpa.free(entries);
     const scratch = try gpa.alloc(Entry, row_count);
     defer gpa.free(scratch);
     const sorter: Sorter = .{ .keys = keys };
-    try sorter.sort(rows, entries, scratch, 0);
+    try sorter.sort(rows, entries, scratch, 0, 0);
     return rows;
 }
 
@@ -38,22 +39,29 @@ const Sorter = struct {
     keys: []const Key,
 
     /// Sorts rows by the keys from `index` on.
-    fn sort(self: Sorter, rows: []u32, entries: []Entry, scratch: []Entry, index: usize) Error!void {
+    fn sort(self: Sorter, rows: []u32, entries: []Entry, scratch: []Entry, index: usize, depth: usize) Error!void {
         if (index == self.keys.len or rows.len < 2) return;
+        if (depth > depth_max) return self.compare_sort(rows, entries, index);
         const key = self.keys[index];
-        const valid = self.split_nulls(rows, entries, key);
+        const valid = try self.split_nulls(rows, entries, key);
         const null_rows = if (key.nulls_first) rows[0 .. rows.len - valid.len] else rows[valid.len..];
-        try self.sort(null_rows, entries, scratch, index + 1);
-        try self.sort_values(valid, entries, scratch, index, 0, 0);
+        try self.sort(null_rows, entries, scratch, index + 1, depth + 1);
+        try self.sort_values(valid, entries, scratch, index, 0, depth);
+    }
+
+    fn compare_sort(self: Sorter, rows: []u32, entries: []Entry, index: usize) Error!void {
+        const scratch_rows: []u32 = @as([*]u32, @ptrCast(entries.ptr))[0..rows.len];
+        return self.tail(index).merge_sort(rows, scratch_rows);
     }
 
     /// Moves NULLs to their end, keeping both orders; returns the others.
-    fn split_nulls(_: Sorter, rows: []u32, entries: []Entry, key: Key) []u32 {
+    fn split_nulls(_: Sorter, rows: []u32, entries: []Entry, key: Key) Error![]u32 {
         const validity_missing = key.column.validity == null and key.column.type.tag != .null;
         if (validity_missing) return rows;
         var valid: usize = 0;
         var nulls: usize = 0;
-        for (rows) |row| {
+        for (rows, 0..) |row, i| {
+            if (i % interrupt.block_rows == 0) try interrupt.check();
             if (key.column.is_valid(row)) {
                 rows[valid] = row;
                 valid += 1;
@@ -75,12 +83,10 @@ const Sorter = struct {
     fn sort_values(self: Sorter, rows: []u32, entries: []Entry, scratch: []Entry, index: usize, offset: usize, depth: usize) Error!void {
         if (rows.len < 2) return;
         const key = self.keys[index];
-        if (depth > depth_max) {
-            const scratch_rows: []u32 = @as([*]u32, @ptrCast(entries.ptr))[0..rows.len];
-            return self.tail(index).merge_sort(rows, scratch_rows);
-        }
+        if (depth > depth_max) return self.compare_sort(rows, entries, index);
         const flip: u64 = if (key.descending) std.math.maxInt(u64) else 0;
-        for (rows, entries[0..rows.len]) |row, *entry| {
+        for (rows, entries[0..rows.len], 0..) |row, *entry, i| {
+            if (i % interrupt.block_rows == 0) try interrupt.check();
             entry.* = .{ .key = sort_keys.key_of(key.column, row, offset) ^ flip, .row = row };
         }
         try sort_keys.sort_entries(entries[0..rows.len], scratch);
@@ -100,7 +106,7 @@ const Sorter = struct {
                 const run = rows[start..end];
                 const room = entries[start..end];
                 if (exact) {
-                    try self.sort(run, room, scratch, index + 1);
+                    try self.sort(run, room, scratch, index + 1, depth + 1);
                 } else {
                     try self.sort_ties(run, room, scratch, index, offset, depth);
                 }
@@ -125,7 +131,7 @@ const Sorter = struct {
         while (start < rows.len) {
             var end = start + 1;
             while (end < rows.len and entries[end].key == entries[start].key) end += 1;
-            try self.sort(rows[start..end], entries[start..end], scratch, index + 1);
+            try self.sort(rows[start..end], entries[start..end], scratch, index + 1, depth + 1);
             start = end;
         }
     }
@@ -254,5 +260,8 @@ test "long equal texts do not recurse without end" {
     for (&offsets, 0..) |*offset, i| offset.* = @intCast(i * 2000);
     text[5 * 2000 + 1999] = 'a';
     const column: Column = .{ .type = .of(.binary), .row_count = count, .data = text, .offsets = &offsets };
-    try expect_sorted(&.{.{ .column = &column, .descending = false, .nulls_first = false }}, count);
+    const key: Key = .{ .column = &column, .descending = false, .nulls_first = false };
+    try expect_sorted(&.{key}, count);
+    const keys: [2000]Key = @splat(key);
+    try expect_sorted(&keys, 3);
 }

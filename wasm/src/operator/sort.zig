@@ -45,7 +45,12 @@ pub const SortOperator = struct {
             if (key.expression.node != .column) try types.append(arena, key.expression.type);
         }
         const rows = try arena.alloc(ColumnBuilder, types.items.len);
-        for (rows, types.items) |*builder, data_type| builder.* = try .init(gpa, data_type);
+        var ready: usize = 0;
+        errdefer for (rows[0..ready]) |*builder| builder.deinit();
+        for (rows, types.items) |*builder, data_type| {
+            builder.* = try .init(gpa, data_type);
+            ready += 1;
+        }
         return .{ .gpa = gpa, .node = node, .rows = rows, .key_columns = key_columns, .column_count = input.len };
     }
 

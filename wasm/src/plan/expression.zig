@@ -25,7 +25,7 @@ const Layout = schema.Layout;
 const Scalar = schema.Scalar;
 const assert = std.debug.assert;
 
-pub const Error = error{ OutOfMemory, OutOfRange, NotSupported };
+pub const Error = error{ Cancelled, OutOfMemory, OutOfRange, NotSupported };
 
 /// Rows in flight between operators. Small enough for the second-level cache, large enough that
 /// the cost of walking an expression tree disappears.
@@ -43,7 +43,7 @@ pub const Chunk = struct {
 };
 
 pub const Selection = struct {
-    /// Bits past the row count are 0.
+    /// Bits past the row count are unspecified.
     bits: []const u8,
     count: u32,
 };
@@ -108,6 +108,8 @@ pub const Set = union(enum) {
 
 /// Computes an expression over the rows of a chunk. Everything new lives in `arena`.
 pub fn evaluate(arena: std.mem.Allocator, expression: *const Expression, chunk: *const Chunk) Error!Column {
+    // A filter may have thousands of terms, each over megabytes of text.
+    try interrupt.check();
     const count = chunk.row_count;
     switch (expression.node) {
         .column => |index| return chunk.columns[index],
