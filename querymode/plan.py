@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from querymode.memory_table import MemoryTable
     from querymode.types import DataType
 
-_UNLIMITED = (1 << 64) - 1
+#: "No limit" in a plan.
+UNLIMITED = (1 << 64) - 1
 
 
 class Node:
@@ -134,7 +135,7 @@ class Limit(Step):
 
     def rows_needed(self) -> int:
         """Rows of the input that can matter."""
-        return _UNLIMITED if self.count is None else min(self.offset + self.count, _UNLIMITED)
+        return UNLIMITED if self.count is None else min(self.offset + self.count, UNLIMITED)
 
 
 def _and_columns(needed: set[str] | None, expressions: Iterable[Expr]) -> set[str] | None:
@@ -256,7 +257,7 @@ def _add_whole(target: _Wire, step: Step, limit: Limit | None) -> None:
     if isinstance(step, GroupBy):
         target.aggregate(step, AggregatePhase.COMPLETE)
     elif isinstance(step, Sort):
-        target.sort(step, _UNLIMITED if limit is None else limit.rows_needed())
+        target.sort(step, UNLIMITED if limit is None else limit.rows_needed())
     elif isinstance(step, Limit):
         target.limit(step.offset, step.count)
 
@@ -272,8 +273,8 @@ def _split(lane: _Wire, work: Work, step: Step, limit: Limit | None) -> _Wire:
         return final
     final = _Wire(lane.schema)
     if isinstance(step, Sort):
-        rows = _UNLIMITED if limit is None else limit.rows_needed()
-        if rows != _UNLIMITED:
+        rows = UNLIMITED if limit is None else limit.rows_needed()
+        if rows != UNLIMITED:
             lane.sort(step, rows)
         final.sort(step, rows)
     elif isinstance(step, Limit):
@@ -294,9 +295,7 @@ class _Wire:
         self.steps: list[bytes] = []
 
     def encoded(self) -> bytes:
-        head = struct.pack("<IIH", _abi.PLAN_MAGIC, _abi.VERSION, len(self.fields))
-        fields = b"".join(_name(name) + encode_type(data_type) for name, data_type in self.fields)
-        return head + fields + len(self.steps).to_bytes(2, "little") + b"".join(self.steps)
+        return encode_plan(self.fields, self.steps)
 
     def filter(self, step: Filter) -> None:
         self.steps.append(bytes((NodeTag.FILTER,)) + bind_predicate(step.predicate, self.schema).wire)
@@ -309,16 +308,14 @@ class _Wire:
         self.schema = Schema((name, item.type) for name, item in bound)
 
     def sort(self, step: Sort, rows: int) -> None:
-        keys = b"".join(
-            bytes((descending, nulls_first)) + bind_argument(key, self.schema).wire
+        keys = [
+            (bind_argument(key, self.schema).wire, descending, nulls_first)
             for key, descending, nulls_first in step.keys
-        )
-        count = len(step.keys).to_bytes(2, "little")
-        self.steps.append(bytes((NodeTag.SORT,)) + count + keys + rows.to_bytes(8, "little"))
+        ]
+        self.steps.append(encode_sort(keys, rows))
 
     def limit(self, offset: int, count: int | None) -> None:
-        rows = _UNLIMITED if count is None else count
-        self.steps.append(struct.pack("<BQQ", NodeTag.LIMIT, offset, min(rows, _UNLIMITED)))
+        self.steps.append(encode_limit(offset, count))
 
     def aggregate(self, step: GroupBy, phase: AggregatePhase) -> None:
         if phase == AggregatePhase.FINAL:
@@ -332,11 +329,11 @@ class _Wire:
 
     def _final_parts(self, step: GroupBy) -> tuple[list[bytes], list[bytes]]:
         """Keys and states by position, as `_state_fields` lays them out."""
-        keys = [_name(name) + _column_at(index) for index, (name, _) in enumerate(step.keys)]
+        keys = [_name(name) + column_at(index) for index, (name, _) in enumerate(step.keys)]
         calls = []
         position = len(keys)
         for name, call in step.calls:
-            calls.append(_call(name, call.op, _column_at(position)))
+            calls.append(_call(name, call.op, column_at(position)))
             position += 2 if call.op == AggregateOp.AVG else 1
         return keys, calls
 
@@ -351,6 +348,24 @@ def _state_fields(step: GroupBy, schema: Schema) -> list[tuple[str, DataType]]:
     return fields
 
 
+def encode_plan(fields: Sequence[tuple[str, DataType]], steps: Sequence[bytes]) -> bytes:
+    """A plan's wire form: what goes in, and the steps in order (wasm/src/plan/plan.zig draws it)."""
+    head = struct.pack("<IIH", _abi.PLAN_MAGIC, _abi.VERSION, len(fields))
+    inputs = b"".join(_name(name) + encode_type(data_type) for name, data_type in fields)
+    return head + inputs + len(steps).to_bytes(2, "little") + b"".join(steps)
+
+
+def encode_sort(keys: Sequence[tuple[bytes, bool, bool]], rows: int) -> bytes:
+    """A sort step: expressions with whether they descend and whether NULLs come first."""
+    wire = b"".join(bytes((descending, nulls_first)) + key for key, descending, nulls_first in keys)
+    return bytes((NodeTag.SORT,)) + len(keys).to_bytes(2, "little") + wire + rows.to_bytes(8, "little")
+
+
+def encode_limit(offset: int, count: int | None) -> bytes:
+    rows = UNLIMITED if count is None else min(count, UNLIMITED)
+    return struct.pack("<BQQ", NodeTag.LIMIT, offset, rows)
+
+
 def _name(name: str) -> bytes:
     raw = encode_text(name)
     if len(raw) > 0xFFFF:
@@ -358,7 +373,7 @@ def _name(name: str) -> bytes:
     return len(raw).to_bytes(2, "little") + raw
 
 
-def _column_at(index: int) -> bytes:
+def column_at(index: int) -> bytes:
     return bytes((_abi.ExpressionTag.COLUMN,)) + index.to_bytes(2, "little")
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import struct
-
-from querymode import _abi
-from querymode._abi import ExpressionTag, NodeTag, SourceKind
+from querymode._abi import NodeTag, SourceKind
 from querymode.errors import column_not_found, error
 from querymode.execute.single import on_instance, outputs
+from querymode.plan import UNLIMITED, column_at, encode_limit, encode_plan, encode_sort
 from querymode.qmcb import qmcb_fields
-from querymode.types import NULL, encode_type, is_nested, is_vector
+from querymode.types import NULL, is_nested, is_vector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
 
     from querymode._wasm import Instance
 
-_UNLIMITED = (1 << 64) - 1
 _GATHER = bytes((NodeTag.GATHER,))
 
 
@@ -28,7 +25,7 @@ def concat(batches: Sequence[bytes]) -> bytes:
 
 def take_slice(batch: bytes, offset: int, limit: int | None) -> bytes:
     """Rows from `offset` on, at most `limit`."""
-    return _run([batch], [_limit(offset, limit), _GATHER])
+    return _run([batch], [encode_limit(offset, limit), _GATHER])
 
 
 def merge_sorted(batches: Sequence[bytes], keys: Sequence[tuple[str, bool]], limit: int | None) -> bytes:
@@ -38,7 +35,7 @@ def merge_sorted(batches: Sequence[bytes], keys: Sequence[tuple[str, bool]], lim
     """
     fields = qmcb_fields(batches[0])
     names = [name for name, _ in fields]
-    wire: list[bytes] = []
+    ordered: list[tuple[bytes, bool, bool]] = []
     for name, descending in keys:
         if name not in names:
             raise column_not_found(name, names)
@@ -46,31 +43,14 @@ def merge_sorted(batches: Sequence[bytes], keys: Sequence[tuple[str, bool]], lim
         if is_nested(data_type) or is_vector(data_type):
             raise error("NOT_SUPPORTED", f"cannot merge by {name!r}: {data_type} has no order")
         if data_type != NULL:  # all rows are alike in such a column
-            index = names.index(name).to_bytes(2, "little")
-            wire.append(bytes((descending, 0, ExpressionTag.COLUMN)) + index)
-    if not wire:
-        return _run(batches, [_limit(0, limit), _GATHER])
-    rows = _UNLIMITED if limit is None else limit
-    head = bytes((NodeTag.SORT,)) + len(wire).to_bytes(2, "little")
-    return _run(batches, [head + b"".join(wire) + rows.to_bytes(8, "little"), _GATHER])
-
-
-def _limit(offset: int, limit: int | None) -> bytes:
-    return struct.pack("<BQQ", NodeTag.LIMIT, offset, _UNLIMITED if limit is None else limit)
-
-
-def _fields(batch: bytes) -> list[tuple[str, bytes]]:
-    """Names of a batch, with the wire form of their types."""
-    return [(name, encode_type(data_type)) for name, data_type in qmcb_fields(batch)]
+            ordered.append((column_at(names.index(name)), descending, False))
+    if not ordered:
+        return _run(batches, [encode_limit(0, limit), _GATHER])
+    return _run(batches, [encode_sort(ordered, UNLIMITED if limit is None else limit), _GATHER])
 
 
 def _run(batches: Sequence[bytes], steps: Sequence[bytes]) -> bytes:
-    fields = _fields(batches[0])
-    plan = struct.pack("<IIH", _abi.PLAN_MAGIC, _abi.VERSION, len(fields))
-    for name, data_type in fields:
-        raw = name.encode()
-        plan += len(raw).to_bytes(2, "little") + raw + data_type
-    plan += len(steps).to_bytes(2, "little") + b"".join(steps)
+    plan = encode_plan(qmcb_fields(batches[0]), steps)
 
     def task(instance: Instance) -> bytes:
         query = instance.query_open(plan)

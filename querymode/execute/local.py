@@ -41,8 +41,6 @@ LANES_TOGETHER = 16
 PUSH_SIZE_MAX = 4 * MIB
 #: … and up to this one by way of an instance's scratch block, without an allocation.
 SCRATCH_SIZE_MAX = 32 << 10
-#: How long a cancelled call may take to notice before we stop waiting for it and abandon its instance.
-CANCEL_SECONDS = 2.0
 CANCEL_POLL_SECONDS = 0.005
 
 _table_ids: weakref.WeakKeyDictionary[MemoryTable, int] = weakref.WeakKeyDictionary()
@@ -229,7 +227,7 @@ class _Run:
             running = list(self.instances)
         for instance in running:
             instance.cancel()
-        given_up = time.monotonic() + CANCEL_SECONDS
+        given_up = time.monotonic() + threads.CANCEL_SECONDS
         while self.started > self.left and self.instances and time.monotonic() < given_up:
             self.done.wait(CANCEL_POLL_SECONDS)
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: How long a cancelled task may take to notice.
-CANCEL_SECONDS = 2.0
 #: Where no session's budget applies.
 DEFAULT_LIMIT = 2 << 30
 
@@ -49,7 +47,7 @@ def on_instance(task: Callable[[Instance], T], limit: int = DEFAULT_LIMIT) -> T:
         abandoned.set()
         for instance in instances:  # none while the engine is still being compiled
             instance.cancel()
-            done.wait(CANCEL_SECONDS)
+            done.wait(threads.CANCEL_SECONDS)
         raise
     if failures:
         raise failures[0].with_traceback(None)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: A new thread costs 150 µs, an idle one nothing but its stack.
 IDLE_SECONDS = 10.0
+#: How long a cancelled call may take to notice before we stop waiting for it and abandon its instance.
+CANCEL_SECONDS = 2.0
 
 _lock = threading.Lock()
 _idle: list[_Worker] = []
