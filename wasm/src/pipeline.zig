@@ -439,8 +439,8 @@ fn same_storage(a: schema.DataType, b: schema.DataType) bool {
     return true;
 }
 
-/// New columns from old ones. Computed ones see only rows that are still in: a row that a filter
-/// took out must not make arithmetic fail.
+/// New columns from old ones. Where something is computed, rows that a filter took out are left
+/// behind first: less to compute, and the steps behind need no selection.
 fn project(arena: std.mem.Allocator, items: []const plan_module.Named, chunk: *const Chunk) Error!Chunk {
     var source = chunk.*;
     if (chunk.selection != null and !only_columns(items)) {

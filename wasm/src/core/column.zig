@@ -6,7 +6,6 @@ const std = @import("std");
 const bitmap = @import("bitmap.zig");
 const schema = @import("schema.zig");
 const DataType = schema.DataType;
-const Field = schema.Field;
 const assert = std.debug.assert;
 
 pub const alignment = 16;

@@ -31,7 +31,6 @@ const interrupt = @import("../core/interrupt.zig");
 const schema = @import("../core/schema.zig");
 const Column = column_file.Column;
 const DataType = schema.DataType;
-const Layout = schema.Layout;
 const Scalar = schema.Scalar;
 const TimeUnit = schema.TimeUnit;
 const assert = std.debug.assert;

@@ -10,7 +10,6 @@
 //!
 //! Without keys there is one group, and the reductions of kernel/reduce.zig run over whole chunks.
 const std = @import("std");
-const abi = @import("../abi.zig");
 const bitmap = @import("../core/bitmap.zig");
 const cast = @import("../kernel/cast.zig");
 const column_module = @import("../core/column.zig");

@@ -10,7 +10,6 @@ const interrupt = @import("../core/interrupt.zig");
 const sort_keys = @import("../kernel/sort_keys.zig");
 const Column = column_module.Column;
 const Entry = sort_keys.Entry;
-const assert = std.debug.assert;
 
 pub const Error = error{ OutOfMemory, Cancelled };
 

@@ -5,7 +5,6 @@
 //! collected. Equal rows keep their input order, so a sort of sorted runs, pushed one behind the
 //! other, is a stable merge of them.
 const std = @import("std");
-const bitmap = @import("../core/bitmap.zig");
 const column_module = @import("../core/column.zig");
 const expression_module = @import("../plan/expression.zig");
 const plan_module = @import("../plan/plan.zig");
@@ -16,7 +15,6 @@ const selected_rows = @import("aggregate.zig").selected_rows;
 const ColumnBuilder = @import("column_builder.zig").ColumnBuilder;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
-const assert = std.debug.assert;
 
 pub const Error = error{ OutOfMemory, OutOfRange, NotSupported, TooLarge, Cancelled };
 

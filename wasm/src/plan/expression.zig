@@ -23,7 +23,6 @@ const Column = column_module.Column;
 const DataType = schema.DataType;
 const Layout = schema.Layout;
 const Scalar = schema.Scalar;
-const assert = std.debug.assert;
 
 pub const Error = error{ Cancelled, OutOfMemory, OutOfRange, NotSupported };
 
