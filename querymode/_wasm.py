@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 import weakref
+from functools import cache
 
 from querymode import _abi, errors
 from querymode._abi import SourceKind, Status
@@ -205,6 +206,7 @@ def _refuse_platform() -> None:
         )
 
 
+@cache
 def _wasmtime_version() -> str:
     """The exact version. wasmtime itself only compares majors before it loads machine code."""
     import wasmtime
