@@ -16,7 +16,7 @@ const pipeline = @import("pipeline.zig");
 const qmcb = @import("qmcb.zig");
 const schema = @import("core/schema.zig");
 const Cursor = @import("core/cursor.zig").Cursor;
-const ColumnBuilder = @import("operator/column_builder.zig").ColumnBuilder;
+const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
 const Status = abi.Status;
 
 const Error = pipeline.Error || qmcb.Error || batch_import.Error || csv.Error || json.Error || error{InvalidHandle};

@@ -74,6 +74,7 @@ const bitmap = @import("core/bitmap.zig");
 const column_file = @import("core/column.zig");
 const interrupt = @import("core/interrupt.zig");
 const schema = @import("core/schema.zig");
+const utf8 = @import("core/utf8.zig");
 const Cursor = @import("core/cursor.zig").Cursor;
 const Batch = column_file.Batch;
 const Column = column_file.Column;
@@ -90,8 +91,6 @@ pub const section_size_max: u64 = 1 << 32;
 const header_size = 10;
 /// Of one column, without its name.
 const column_header_size = 4;
-/// Bytes of text between two looks at the cancel byte.
-const text_block_size = 32 * 1024;
 
 comptime {
     // Values and offsets are copied whole.
@@ -452,15 +451,8 @@ const Decoder = struct {
 
     fn check_text(self: *Decoder, column: *const Column, start: usize) Error!void {
         @setRuntimeSafety(true);
-        if (try is_ascii(column.data)) return;
-        if (try find_invalid_block(column.data)) |position| {
-            return self.fail(start + position, "QMCB: text is not valid UTF-8", .{});
-        }
-        for (column.offsets, 0..) |offset, row| {
-            if (row % interrupt.block_rows == 0) try interrupt.check();
-            if (offset < column.data.len and is_continuation(column.data[offset])) {
-                return self.fail(start + offset, "QMCB: an offset splits a character", .{});
-            }
+        if (try utf8.find_invalid(column.data, column.offsets)) |position| {
+            return self.fail(start + position, "QMCB: text is not valid UTF-8, or an offset splits a character", .{});
         }
     }
 };
@@ -476,47 +468,6 @@ fn never_falls(offsets: []const u32) bool {
     var falls = false;
     for (offsets[0 .. offsets.len - 1], offsets[1..]) |a, b| falls = falls or b < a;
     return !falls;
-}
-
-fn is_ascii(text: []const u8) interrupt.Error!bool {
-    var position: usize = 0;
-    while (position < text.len) : (position += text_block_size) {
-        try interrupt.check();
-        const end = @min(text.len, position + text_block_size);
-        if (!is_ascii_block(text[position..end])) return false;
-    }
-    return true;
-}
-
-fn is_ascii_block(text: []const u8) bool {
-    const V = @Vector(16, u8);
-    var seen: V = @splat(0);
-    var i: usize = 0;
-    while (i + 16 <= text.len) : (i += 16) seen |= @as(V, text[i..][0..16].*);
-    var all: u8 = @reduce(.Or, seen);
-    for (text[i..]) |byte| all |= byte;
-    return all < 0x80;
-}
-
-/// Where the block begins that is not UTF-8, if there is one. Blocks are cut between characters.
-fn find_invalid_block(text: []const u8) interrupt.Error!?usize {
-    @setRuntimeSafety(true);
-    var position: usize = 0;
-    while (position < text.len) {
-        try interrupt.check();
-        var end = @min(text.len, position + text_block_size);
-        // A character has at most three continuation bytes.
-        for (0..3) |_| {
-            if (end < text.len and is_continuation(text[end])) end -= 1;
-        }
-        if (!std.unicode.utf8ValidateSlice(text[position..end])) return position;
-        position = end;
-    }
-    return null;
-}
-
-fn is_continuation(byte: u8) bool {
-    return byte & 0xC0 == 0x80;
 }
 
 // ---- tests ----
@@ -783,27 +734,6 @@ test "more than 4 GiB in a column is refused" {
     const wide: DataType = .{ .tag = .fixed_binary, .width = 0x4000_0000 };
     try testing.expectError(error.TooLarge, encoded_size(&.{"w"}, one(.{ .type = wide, .row_count = 4 })));
     _ = try encoded_size(&.{"w"}, one(.{ .type = wide, .row_count = 3 }));
-}
-
-test "text longer than a block, cut inside characters" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
-    defer arena.deinit();
-    const size = text_block_size * 2 + 100;
-    const text = try arena.allocator().alignedAlloc(u8, .@"16", size);
-    for ([_][]const u8{ "é", "€", "𝄞" }) |character| {
-        for (0..character.len) |shift| {
-            @memset(text, 'a');
-            for (shift..size) |i| {
-                const whole = shift + (size - shift) / character.len * character.len;
-                if (i < whole) text[i] = character[(i - shift) % character.len];
-            }
-            try testing.expectEqual(null, try find_invalid_block(text));
-            text[text_block_size + 7] = 0xFF;
-            try testing.expect(try find_invalid_block(text) != null);
-        }
-    }
-    @memset(text, 0x80);
-    try testing.expect(try find_invalid_block(text) != null);
 }
 
 test "decode stops when cancelled" {

@@ -9,6 +9,7 @@ test {
     _ = @import("core/interrupt.zig");
     _ = @import("core/interval.zig");
     _ = @import("core/schema.zig");
+    _ = @import("core/utf8.zig");
     _ = @import("format/text/builder.zig");
     _ = @import("format/text/csv.zig");
     _ = @import("format/text/csv_fuzz.zig");
@@ -26,7 +27,7 @@ test {
     _ = @import("kernel/sort_keys.zig");
     _ = @import("kernel/take.zig");
     _ = @import("operator/aggregate.zig");
-    _ = @import("operator/column_builder.zig");
+    _ = @import("core/column_builder.zig");
     _ = @import("operator/group_table.zig");
     _ = @import("operator/row_order.zig");
     _ = @import("operator/sort.zig");

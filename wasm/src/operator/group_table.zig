@@ -12,7 +12,7 @@ const Interval = @import("../core/interval.zig").Interval;
 const Span = @import("../core/interval.zig").Span;
 const interrupt = @import("../core/interrupt.zig");
 const schema = @import("../core/schema.zig");
-const ColumnBuilder = @import("column_builder.zig").ColumnBuilder;
+const ColumnBuilder = @import("../core/column_builder.zig").ColumnBuilder;
 const Column = column_module.Column;
 const assert = std.debug.assert;
 

@@ -12,7 +12,7 @@ const row_order = @import("row_order.zig");
 const schema = @import("../core/schema.zig");
 const sort_keys = @import("../kernel/sort_keys.zig");
 const selected_rows = @import("aggregate.zig").selected_rows;
-const ColumnBuilder = @import("column_builder.zig").ColumnBuilder;
+const ColumnBuilder = @import("../core/column_builder.zig").ColumnBuilder;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
 

@@ -3,9 +3,9 @@
 //! Buffers grow by doubling and are kept by `reset`, so a builder that is emptied again and again
 //! touches fresh memory once. Validity appears with the first NULL.
 const std = @import("std");
-const bitmap = @import("../core/bitmap.zig");
-const column_module = @import("../core/column.zig");
-const schema = @import("../core/schema.zig");
+const bitmap = @import("bitmap.zig");
+const column_module = @import("column.zig");
+const schema = @import("schema.zig");
 const take = @import("../kernel/take.zig");
 const Column = column_module.Column;
 const DataType = schema.DataType;
