@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 # Without the variable, Zig first compiles its build runner with full optimisation, for two minutes.
-ZIG    := ZIG_DEBUG_CMD=1 $(BIN)/python -m ziglang
+# The path is for build.zig, whose python3 should be one with a Brotli decoder.
+ZIG    := ZIG_DEBUG_CMD=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m ziglang
 WASM   := querymode/querymode.wasm
 SAFE   := zig-out/bin/querymode_safe.wasm
 UNIT   := zig-out/bin/unit_tests.wasm
@@ -41,12 +42,12 @@ soak: venv $(SAFE) $(UNIT)
 	QUERYMODE_HARDENED=1 $(BIN)/python -m pytest tests
 
 clean:
-	rm -rf $(VENV) .zig-cache zig-out $(WASM)
+	rm -rf $(VENV) .zig-cache zig-out $(WASM) wasm/src/codec/brotli_dictionary.bin
 
 # A stamp, not a phony target: pip runs again only when the metadata changes.
 $(VENV)/.installed: pyproject.toml hatch_build.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "hatchling>=1.27" editables "ziglang==0.17.0"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "hatchling>=1.27" editables "ziglang==0.17.0" "brotli>=1.1"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[dev]"
 	touch $@
 

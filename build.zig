@@ -2,6 +2,7 @@
 //!
 //!     zig build wasm       querymode/querymode.wasm, what wheels and editable installs carry
 //!     zig build wasm-safe  zig-out/bin/querymode_safe.wasm, the same with every safety check on
+//!     zig build bench-wasm zig-out/bin/querymode_bench.wasm, the decoders alone, for benchmarks/codecs.py
 //!     zig build abi        querymode/_abi.py from wasm/src/abi.zig
 //!     zig build test       unit tests, natively; `test-wasm` builds them for wasm32-wasi
 const std = @import("std");
@@ -25,27 +26,66 @@ const wasm_features = std.Target.wasm.featureSet(&.{
 });
 
 pub fn build(b: *std.Build) void {
-    const engine = add_engine(b, "querymode", .fast);
+    const dictionary = add_dictionary(b);
+    const engine = add_engine(b, dictionary, "querymode", .fast);
     const update = b.addUpdateSourceFiles();
     update.addCopyFileToSource(engine.getEmittedBin(), "querymode/querymode.wasm");
     b.step("wasm", "Write querymode/querymode.wasm").dependOn(&update.step);
 
-    const safe = add_engine(b, "querymode_safe", .safe);
+    const safe = add_engine(b, dictionary, "querymode_safe", .safe);
     const install_safe = b.addInstallArtifact(safe, .{});
     b.step("wasm-safe", "Write zig-out/bin/querymode_safe.wasm, all safety checks on").dependOn(&install_safe.step);
 
+    add_benchmark(b, dictionary);
     add_abi(b);
-    add_tests(b);
+    add_tests(b, dictionary);
 
     const fmt = b.addFmt(.{ .paths = &.{ b.path("build.zig"), b.path("wasm") }, .check = true });
     b.step("fmt-check", "Check formatting").dependOn(&fmt.step);
 }
 
-fn add_engine(b: *std.Build, name: []const u8, optimize: std.lang.Optimize) *std.Build.Step.Compile {
-    const engine = b.addExecutable(.{
+/// Brotli's dictionary is not in the repository: a Python with the package brotli, or pyarrow, spells it
+/// out beside the source that embeds it, where compilers run by hand find it too.
+fn add_dictionary(b: *std.Build) *std.Build.Step {
+    const python = b.option([]const u8, "python", "an interpreter with the package brotli (default: python3)");
+    const run = b.addSystemCommand(&.{python orelse "python3"});
+    run.addFileArg(b.path("tools/brotli_dictionary.py"));
+    const words = run.addOutputFileArg("brotli_dictionary.bin");
+    const update = b.addUpdateSourceFiles();
+    update.addCopyFileToSource(words, "wasm/src/codec/brotli_dictionary.bin");
+    return &update.step;
+}
+
+fn add_engine(
+    b: *std.Build,
+    dictionary: *std.Build.Step,
+    name: []const u8,
+    optimize: std.lang.Optimize,
+) *std.Build.Step.Compile {
+    const engine = add_reactor(b, dictionary, name, "wasm/src/main.zig", optimize);
+    // Exactly the doors of abi.zig; rdynamic would also export the stack pointer and every variable.
+    engine.root_module.export_symbol_names = @typeInfo(@import("wasm/src/abi.zig").Exports).@"struct".decl_names;
+    return engine;
+}
+
+fn add_benchmark(b: *std.Build, dictionary: *std.Build.Step) void {
+    const benchmark = add_reactor(b, dictionary, "querymode_bench", "wasm/src/bench.zig", .fast);
+    benchmark.rdynamic = true;
+    const install = b.addInstallArtifact(benchmark, .{});
+    b.step("bench-wasm", "Write zig-out/bin/querymode_bench.wasm").dependOn(&install.step);
+}
+
+fn add_reactor(
+    b: *std.Build,
+    dictionary: *std.Build.Step,
+    name: []const u8,
+    root: []const u8,
+    optimize: std.lang.Optimize,
+) *std.Build.Step.Compile {
+    const reactor = b.addExecutable(.{
         .name = name,
         .root_module = b.createModule(.{
-            .root_source_file = b.path("wasm/src/main.zig"),
+            .root_source_file = b.path(root),
             .target = b.resolveTargetQuery(.{
                 .cpu_arch = .wasm32,
                 .os_tag = .freestanding,
@@ -57,11 +97,10 @@ fn add_engine(b: *std.Build, name: []const u8, optimize: std.lang.Optimize) *std
             .single_threaded = true,
         }),
     });
-    engine.entry = .disabled; // a reactor: no _start
-    // Exactly the doors of abi.zig; rdynamic would also export the stack pointer and every variable.
-    engine.root_module.export_symbol_names = @typeInfo(@import("wasm/src/abi.zig").Exports).@"struct".decl_names;
-    engine.stack_size = 1024 * 1024;
-    return engine;
+    reactor.entry = .disabled; // no _start
+    reactor.stack_size = 1024 * 1024;
+    reactor.step.dependOn(dictionary);
+    return reactor;
 }
 
 fn add_abi(b: *std.Build) void {
@@ -79,12 +118,13 @@ fn add_abi(b: *std.Build) void {
     b.step("abi", "Write querymode/_abi.py").dependOn(&update.step);
 }
 
-fn add_tests(b: *std.Build) void {
+fn add_tests(b: *std.Build, dictionary: *std.Build.Step) void {
     const native = b.addTest(.{ .root_module = b.createModule(.{
         .root_source_file = b.path("wasm/src/tests.zig"),
         .target = b.graph.host,
         .optimize = b.option(std.lang.Optimize, "test-optimize", "tests (default: debug)") orelse .debug,
     }) });
+    native.step.dependOn(dictionary);
     b.step("test", "Run the unit tests natively").dependOn(&b.addRunArtifact(native).step);
 
     // The same tests where usize has 32 bits and vectors are wasm's; tests/abi runs them under
@@ -96,6 +136,7 @@ fn add_tests(b: *std.Build) void {
         .optimize = .small,
         .strip = true,
     }) });
+    wasi.step.dependOn(dictionary);
     const install = b.addInstallArtifact(wasi, .{});
     b.step("test-wasm", "Build the unit tests for wasm32-wasi").dependOn(&install.step);
 }
