@@ -1,0 +1,83 @@
+"""Where bytes come from: local files, http(s), s3 and memory, all as one kind of ByteSource.
+
+This room knows paths, URLs, credentials and connections. It knows nothing of formats and plans. Client
+libraries are imported when a URL of their kind is first opened.
+"""
+
+from __future__ import annotations
+
+import os
+
+from querymode.errors import error
+from querymode.store.access import absolute
+from querymode.store.counting import CountingSource
+from querymode.store.local import LocalFile
+from querymode.store.location import display_name, local_path, scheme_of
+from querymode.store.memory import BytesSource
+from querymode.store.options import StoreOptions
+from querymode.store.source import ByteSource, Patience, ReadCancelled
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from querymode.store.s3 import Listed
+
+__all__ = [
+    "ByteSource",
+    "BytesSource",
+    "CountingSource",
+    "LocalFile",
+    "Patience",
+    "ReadCancelled",
+    "StoreOptions",
+    "display_name",
+    "is_remote",
+    "open_source",
+]
+
+
+def open_source(
+    path: str | os.PathLike[str],
+    options: StoreOptions | None = None,
+    *,
+    tail_size: int = 0,
+    known: Listed | None = None,
+) -> ByteSource:
+    """Opens a path or URL for reading.
+
+    `tail_size`: how much of the end a remote source brings along when it is opened, in the same request; see
+    `ByteSource.read_tail`. `known`: what a listing said about an object, so that nothing has to be asked.
+    """
+    options = options or StoreOptions()
+    assert tail_size >= 0
+    text = absolute(os.fspath(path), options.root)
+    scheme = scheme_of(text)
+    if scheme in ("", "file"):
+        return LocalFile(_file_path(text, options.root), options.access)
+    if scheme in ("http", "https"):
+        from querymode.store.http import HttpSource
+
+        return HttpSource(text, options, tail_size)
+    if scheme in ("s3", "s3a"):
+        from querymode.store.s3 import S3Source
+
+        return S3Source(text, options, tail_size, known)
+    raise error(
+        "NOT_SUPPORTED",
+        f"{display_name(text)}: {scheme}:// is not known here; give a path, or an http(s):// or s3:// URL",
+    )
+
+
+def is_remote(path: str | os.PathLike[str], options: StoreOptions) -> bool:
+    """Whether opening it asks another machine."""
+    return scheme_of(absolute(os.fspath(path), options.root)) not in ("", "file")
+
+
+def _file_path(path: str, root: str) -> str:
+    full = local_path(path, root)
+    try:
+        encoded = os.fsencode(full)
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded:
+        raise error("TABLE_NOT_FOUND", f"{path!r} cannot be the name of a file")
+    return full

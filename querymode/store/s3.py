@@ -1,0 +1,424 @@
+"""s3:// through boto3: AWS, R2, MinIO, and whatever else speaks the S3 API.
+
+A source is opened with one GET for its tail (or first byte), whose errors say more than those of HEAD. Every
+later range carries If-Match. boto3 signs, pools connections and finds credentials; asking again is ours, so
+that it ends with the query. Clients are made once per endpoint, region and credentials, and shared.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import partial
+
+from querymode.errors import error
+from querymode.store.location import parse_s3
+from querymode.store.options import is_true
+from querymode.store.remote import (
+    CHUNK_SIZE,
+    TRANSIENT_STATUSES,
+    ContentRange,
+    RemoteSource,
+    TransientError,
+    check_answer,
+    connect_seconds,
+    first_range,
+    refusal,
+    retry_after_seconds,
+    retrying,
+)
+from querymode.store.source import changed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+    from typing import Any, TypeVar
+
+    from querymode.errors import QueryModeError
+    from querymode.store.options import StoreOptions
+    from querymode.store.source import Patience
+
+    T = TypeVar("T")
+
+_TRANSIENT_CODES = frozenset(
+    {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "Throttling", "ThrottlingException"}
+)
+_CREDENTIAL_CODES = frozenset(
+    {"AccessDenied", "ExpiredToken", "InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch"}
+)
+_MISSING_CODES = frozenset({"NoSuchKey", "NoSuchBucket", "404"})
+
+
+class Listed:
+    """An object of a listing: enough to open it without asking for it first."""
+
+    __slots__ = ("etag", "modified", "size", "url")
+
+    def __init__(self, url: str, size: int, etag: str, modified: float) -> None:
+        self.url = url
+        self.size = size
+        self.etag = etag
+        self.modified = modified
+
+
+class S3Source(RemoteSource):
+    def __init__(
+        self, url: str, options: StoreOptions, tail_size: int = 0, known: Listed | None = None
+    ) -> None:
+        super().__init__(options)
+        self._bucket, self._key = parse_s3(url)
+        self.name = f"s3://{self._bucket}/{self._key}"
+        options.access.s3(self._bucket, self._key)
+        if not self._key:
+            raise error("TABLE_NOT_FOUND", f"{self.name} names a bucket; add a key: s3://bucket/key")
+        self._settings = ClientSettings(options.settings(self.name), options.timeout)
+        self._etag = ""
+        if known is None:
+            patience = options.patience()
+            retrying(lambda: self._open(tail_size, patience), self.name, options, patience)
+        else:
+            self.size, self._etag = known.size, known.etag
+        version = self._etag or os.urandom(16).hex()  # nothing to recognise it by: never the same
+        self.identity = ("s3", self._settings.endpoint or "", self.name, version, self.size)
+
+    def _open(self, tail_size: int, patience: Patience) -> None:
+        self.opening_requests += 1
+        try:
+            answer = self._get(first_range(tail_size), patience)
+        except _Unsatisfiable:
+            return self._open_empty()
+        with _Body(answer, self.name) as body:
+            span = ContentRange.parse(answer.get("ContentRange"))
+            if span is None and answer.get("ContentLength") == 0:
+                return self._open_empty()
+            if span is None:
+                raise error("QUERY_FAILED", f"{self.name}: the server does not answer range requests")
+            if tail_size and not span.is_tail(tail_size):
+                return self._open(0, patience)
+            data = b"".join(body.chunks(patience))
+        if len(data) < span.end - span.start:
+            raise TransientError("the answer broke off")
+        self.size, self._etag = span.total, str(answer.get("ETag", ""))
+        self.tail = data if tail_size else b""
+        self.opening_bytes = len(data)
+        return None
+
+    def _open_empty(self) -> None:
+        """An empty object has no range."""
+        self.opening_requests += 1
+        answer = self._call("head_object", Bucket=self._bucket, Key=self._key)
+        if answer["ContentLength"] != 0:
+            raise changed(self.name)
+        self.size, self._etag = 0, str(answer.get("ETag", ""))
+
+    def fetch(self, offset: int, size: int, patience: Patience) -> Generator[bytes, None, None]:
+        span = f"bytes={offset}-{offset + size - 1}"
+        conditions = {"IfMatch": self._etag} if self._etag else {}
+        try:
+            answer = self._get(span, patience, **conditions)
+        except _Unsatisfiable:
+            raise changed(self.name) from None
+        with _Body(answer, self.name) as body:
+            if self._etag and answer.get("ETag", self._etag) != self._etag:
+                raise changed(self.name)
+            check_answer(self.name, ContentRange.parse(answer.get("ContentRange")), offset, size, self.size)
+            yield from body.chunks(patience)
+
+    def _get(self, span: str, patience: Patience, **conditions: str) -> dict[str, Any]:
+        patience.check()
+        return self._call("get_object", Bucket=self._bucket, Key=self._key, Range=span, **conditions)
+
+    def _call(self, method: str, **arguments: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = _translated(
+            self.name, lambda: getattr(self._settings.client(), method)(**arguments)
+        )
+        return answer
+
+
+class _Unsatisfiable(Exception):
+    """Status 416: empty when we opened it, or shorter than it was."""
+
+
+class _Body:
+    """The body of an answer: read to its end, or its connection is dropped."""
+
+    __slots__ = ("_body", "_ended", "_name")
+
+    def __init__(self, answer: dict[str, Any], name: str) -> None:
+        self._body = answer["Body"]
+        self._name = name
+        self._ended = False
+
+    def chunks(self, patience: Patience) -> Iterator[bytes]:
+        while chunk := self._read():
+            yield chunk
+            patience.check()
+        self._ended = True
+
+    def _read(self) -> bytes:
+        from botocore.exceptions import BotoCoreError
+
+        try:
+            data: bytes = self._body.read(CHUNK_SIZE)
+        except (BotoCoreError, OSError) as failure:
+            raise _connection_problem(self._name, failure) from None
+        return data
+
+    def __enter__(self) -> _Body:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._ended:
+            self._body.close()
+
+
+# ---- listing ----
+
+
+def list_prefix(url: str, options: StoreOptions) -> Iterator[Listed]:
+    """The objects whose keys begin with the URL's key, in the order of their keys.
+
+    A folder is a prefix that ends in a slash. What merely begins like an allowed path is not below it.
+    """
+    bucket, prefix = parse_s3(url)
+    options.access.s3(bucket, prefix[: prefix.rfind("/") + 1])
+    name = f"s3://{bucket}/{prefix}"
+    settings = ClientSettings(options.settings(name), options.timeout)
+    patience = options.patience()
+    token: dict[str, str] = {}
+    while True:
+        page = retrying(partial(_list_page, settings, name, bucket, prefix, token), name, options, patience)
+        for item in page.get("Contents", ()):
+            yield Listed(
+                f"s3://{bucket}/{item['Key']}", item["Size"], item["ETag"], item["LastModified"].timestamp()
+            )
+        if not page.get("IsTruncated"):
+            return
+        token = {"ContinuationToken": page["NextContinuationToken"]}
+
+
+def _list_page(
+    settings: ClientSettings, name: str, bucket: str, prefix: str, token: dict[str, str]
+) -> dict[str, Any]:
+    page: dict[str, Any] = _translated(
+        name, lambda: settings.client().list_objects_v2(Bucket=bucket, Prefix=prefix, **token)
+    )
+    return page
+
+
+# ---- errors ----
+
+
+def _translated(name: str, call: Callable[[], T]) -> T:
+    from botocore import exceptions
+
+    try:
+        return call()
+    except exceptions.ClientError as failure:
+        problem = _client_problem(name, failure.response)
+    except (
+        exceptions.NoCredentialsError,
+        exceptions.PartialCredentialsError,
+        exceptions.TokenRetrievalError,
+    ):
+        problem = _no_credentials(name)
+    except (exceptions.HTTPClientError, exceptions.ConnectionError, OSError) as failure:
+        problem = _connection_problem(name, failure)
+    except (exceptions.BotoCoreError, ValueError) as failure:
+        problem = error("QUERY_FAILED", f"{name} could not be asked for: {type(failure).__name__} in boto3")
+    # Outside of the handlers: what boto3 raised may quote endpoints and keys, so it is no context of ours.
+    raise problem
+
+
+def _client_problem(name: str, answer: dict[str, Any]) -> Exception:
+    code = str(answer.get("Error", {}).get("Code", ""))
+    metadata = answer.get("ResponseMetadata", {})
+    status = int(metadata.get("HTTPStatusCode", 0))
+    if status in TRANSIENT_STATUSES or code in _TRANSIENT_CODES:
+        wait = retry_after_seconds(metadata.get("HTTPHeaders", {}).get("retry-after"))
+        return TransientError(f"the server answered with status {status} {code}".rstrip(), wait)
+    if code in ("InvalidRange", "416") or status == 416:
+        return _Unsatisfiable()
+    if code in ("PreconditionFailed", "412"):
+        return changed(name)
+    if code == "NoSuchBucket":
+        return error(
+            "TABLE_NOT_FOUND", f"{name}: there is no such bucket; check its spelling and the endpoint"
+        )
+    if code in _MISSING_CODES:
+        return refusal(name, 404)
+    if code in _CREDENTIAL_CODES:
+        return error(
+            "ACCESS_DENIED",
+            f"{name}: the server refused access ({code}); check the credentials in storage_options or the "
+            "environment",
+        )
+    return refusal(name, status)
+
+
+def _no_credentials(name: str) -> QueryModeError:
+    return error(
+        "ACCESS_DENIED",
+        f"{name}: no AWS credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give "
+        'storage_options (for public buckets {"anonymous": True})',
+    )
+
+
+def _connection_problem(name: str, failure: BaseException) -> Exception:
+    from botocore import exceptions
+
+    if isinstance(failure, exceptions.SSLError):
+        return error(
+            "QUERY_FAILED",
+            f"{name}: the server's certificate could not be verified; give its authority as "
+            'storage_options["ca_file"]',
+        )
+    if isinstance(failure, (exceptions.ReadTimeoutError, exceptions.ConnectTimeoutError, TimeoutError)):
+        return TransientError("the server did not answer in time")
+    if isinstance(failure, exceptions.EndpointConnectionError):
+        return TransientError("no connection could be made")
+    return TransientError(f"the connection broke ({type(failure).__name__})")
+
+
+# ---- clients ----
+
+
+class ClientSettings:
+    """What makes one client differ from another. Names of settings are taken as other tools spell them."""
+
+    __slots__ = (
+        "anonymous",
+        "ca_file",
+        "credentials",
+        "endpoint",
+        "path_style",
+        "proxy",
+        "region",
+        "timeout",
+        "verify",
+    )
+
+    def __init__(self, settings: dict[str, Any], timeout: float) -> None:
+        given = {_plain(key): value for key, value in settings.items() if value is not None}
+
+        def first(*names: str) -> Any:
+            return next((given[name] for name in names if name in given), None)
+
+        self.timeout = timeout
+        self.region = first("region", "region_name", "default_region")
+        self.endpoint = _endpoint(first("endpoint_url", "endpoint", "endpoint_override"), given)
+        self.anonymous = any(
+            is_true(given.get(name)) for name in ("anonymous", "anon", "skip_signature", "no_sign_request")
+        )
+        access_key = first("access_key_id", "access_key", "key")
+        secret_key = first("secret_access_key", "secret_key", "secret")
+        self.credentials = None
+        if access_key is not None or secret_key is not None:
+            self.credentials = (access_key, secret_key, first("session_token", "security_token", "token"))
+        self.path_style = _path_style(given, self.endpoint)
+        self.ca_file = first("ca_file", "ca_bundle")
+        self.verify = is_true(given.get("verify", True))
+        self.proxy = first("proxy")
+
+    def client(self) -> Any:
+        """The shared client. The environment belongs to the key: it may hold other credentials next time."""
+        environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
+        key = (*(getattr(self, name) for name in self.__slots__), environment)
+        with _lock:
+            client = _clients.get(key)
+            if client is None:
+                if len(_clients) >= _CLIENTS_MAX:
+                    _clients.clear()
+                client = _clients[key] = self._new_client()
+            return client
+
+    def _new_client(self) -> Any:
+        try:
+            import boto3
+            from botocore import UNSIGNED
+            from botocore.config import Config
+        except ImportError:
+            raise error("NOT_SUPPORTED", "s3:// needs boto3; install it with `pip install boto3`") from None
+        config = Config(
+            signature_version=UNSIGNED if self.anonymous else None,
+            connect_timeout=connect_seconds(self.timeout),
+            read_timeout=self.timeout,
+            retries={"total_max_attempts": 1},  # ours end with the query
+            max_pool_connections=24,
+            s3={"addressing_style": "path" if self.path_style else "auto"},
+            proxies=None if self.proxy is None else {"http": self.proxy, "https": self.proxy},
+            # Ranges have no checksum, and stores other than AWS do not know the new ones.
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+        )
+        access_key, secret_key, session_token = self.credentials or (None, None, None)
+        session = boto3.session.Session(botocore_session=_new_session())
+        return session.client(
+            "s3",
+            region_name=self.region or session.region_name or "us-east-1",
+            endpoint_url=self.endpoint,
+            aws_access_key_id=access_key,
+            aws_secret_access_key=secret_key,
+            aws_session_token=session_token,
+            verify=self.ca_file or (None if self.verify else False),
+            config=config,
+        )
+
+
+def _new_session() -> Any:
+    """A session of its own reads the environment anew; the descriptions of services are read once."""
+    global _loader
+    from botocore.loaders import create_loader
+    from botocore.session import get_session
+
+    if _loader is None:
+        _loader = create_loader()
+    session = get_session()
+    session.register_component("data_loader", _loader)
+    return session
+
+
+#: Loading what boto3 knows about S3 takes 0.3 s, a client otherwise 0.05 s.
+_loader: Any = None
+#: Clients take a few MB each; nobody has this many.
+_CLIENTS_MAX = 32
+_lock = threading.Lock()
+_clients: dict[tuple[Any, ...], Any] = {}
+
+
+def _plain(key: str) -> str:
+    """`AWS_ACCESS_KEY_ID`, `aws_access_key_id`, `s3.access-key-id` and `access_key_id` are one name."""
+    key = key.lower().replace("-", "_").replace(".", "_")
+    for prefix in ("aws_", "s3_", "client_"):
+        key = key.removeprefix(prefix)
+    return key
+
+
+def _endpoint(value: Any, given: dict[str, Any]) -> str | None:
+    if not value:
+        return None
+    if "://" in str(value):
+        return str(value)
+    insecure = is_true(given.get("allow_http")) or str(given.get("use_ssl", "true")).lower() in ("false", "0")
+    return f"http{'' if insecure else 's'}://{value}"
+
+
+def _path_style(given: dict[str, Any], endpoint: str | None) -> bool:
+    """Bucket in the path rather than in the host name: the rule everywhere but at AWS itself."""
+    style = given.get("addressing_style", given.get("url_style"))
+    if style is not None:
+        return str(style).lower() == "path"
+    for name in ("virtual_hosted_style_request", "force_virtual_addressing"):
+        if name in given:
+            return not is_true(given[name])
+    return bool(endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"))
+
+
+def _after_fork_in_child() -> None:
+    # Two processes on one connection would read each other's answers.
+    global _lock
+    _lock = threading.Lock()
+    _clients.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
