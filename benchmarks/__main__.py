@@ -7,7 +7,7 @@ import importlib
 import sys
 import time
 
-PARTS = ("host", "startup", "kernels", "smoke")
+PARTS = ("host", "startup", "kernels", "codecs", "smoke")
 
 
 def main() -> int:
