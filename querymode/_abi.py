@@ -2,13 +2,16 @@
 
 from enum import IntEnum
 
-VERSION = 1
+VERSION = 2
 PLAN_MAGIC = 1280331089
 QMCB_MAGIC = 1111706961
 TYPE_DEPTH_MAX = 32
 EXPRESSION_DEPTH_MAX = 200
 COLUMN_COUNT_MAX = 65535
 ROW_COUNT_MAX = 4294967295
+SCAN_VERIFY_CRC = 1
+SCAN_FILTER_FIRST = 2
+SCAN_PLAN_ONLY = 4
 OFFSET_UNKNOWN = 18446744073709551615
 COLUMN_UNKNOWN = 4294967295
 
@@ -143,6 +146,12 @@ class OutputState(IntEnum):
     NEED_INPUT = 0
     MORE_OUTPUT = 1
     DONE = 2
+    NEED_BYTES = 3
+    AGAIN = 4
+
+
+class FileFormat(IntEnum):
+    PARQUET = 0
 
 
 # struct module formats, little endian, padding explicit; offsets in bytes by field
@@ -167,6 +176,18 @@ ERROR_DETAIL_OFFSETS = {"offset": 0, "column": 8, "message_size": 12, "message":
 CONTROL_FORMAT = "<B3sI248sQII240s"
 CONTROL_SIZE = 512
 CONTROL_OFFSETS = {"cancel": 0, "reserved": 1, "panic_size": 4, "panic_message": 8, "detail": 256}
+SCAN_REQUEST_FORMAT = "<IIIIII"
+SCAN_REQUEST_SIZE = 24
+SCAN_REQUEST_OFFSETS = {"file": 0, "row_group": 4, "prune": 8, "flags": 12, "window_size": 16, "reserved": 20}
+SEGMENT_FORMAT = "<QIIII"
+SEGMENT_SIZE = 24
+SEGMENT_OFFSETS = {"offset": 0, "address": 8, "size": 12, "owner": 16, "reserved": 20}
+NEED_HEADER_FORMAT = "<IIII"
+NEED_HEADER_SIZE = 16
+NEED_HEADER_OFFSETS = {"need_count": 0, "live_count": 4, "is_last": 8, "reserved": 12}
+NEED_FORMAT = "<QII"
+NEED_SIZE = 16
+NEED_OFFSETS = {"offset": 0, "size": 8, "owner": 12}
 
 # name: (parameters, results) in wasm types
 EXPORTS = {
@@ -182,4 +203,12 @@ EXPORTS = {
     "qm_query_next": ("i32 i32", "i32"),
     "qm_query_close": ("i32", "i32"),
     "qm_text_open": ("i32 i32 i32 i32 i32 i32", "i32"),
+    "qm_footer": ("i32 i32 i32 i32 i32 i32", "i32"),
+    "qm_file_open": ("i32 i32 i32", "i32"),
+    "qm_file_close": ("i32", "i32"),
+    "qm_prune": ("i32 i32 i32 i32", "i32"),
+    "qm_bounds": ("i32 i32 i32 i32", "i32"),
+    "qm_scan_open": ("i32 i32 i32 i32", "i32"),
+    "qm_scan_step": ("i32 i32 i32 i32", "i32"),
+    "qm_scan_close": ("i32", "i32"),
 }

@@ -99,6 +99,7 @@ _TRAP_WORDS = {
 
 _SOURCE = struct.Struct(_abi.SOURCE_FORMAT)
 _OUTPUT = struct.Struct(_abi.OUTPUT_FORMAT)
+_SEGMENT_SIZE = struct.calcsize(_abi.SEGMENT_FORMAT)
 _HANDLE = struct.Struct("<I")
 _DETAIL = struct.Struct(_abi.ERROR_DETAIL_FORMAT)
 
@@ -614,6 +615,14 @@ class Instance:
         qm_query_next: Callable[[int, int], int]
         qm_query_close: Callable[[int], int]
         qm_text_open: Callable[[int, int, int, int, int, int], int]
+        qm_footer: Callable[[int, int, int, int, int, int], int]
+        qm_file_open: Callable[[int, int, int], int]
+        qm_file_close: Callable[[int], int]
+        qm_prune: Callable[[int, int, int, int], int]
+        qm_bounds: Callable[[int, int, int, int], int]
+        qm_scan_open: Callable[[int, int, int, int], int]
+        qm_scan_step: Callable[[int, int, int, int], int]
+        qm_scan_close: Callable[[int], int]
 
     def __init__(
         self, limit: int = MEMORY_MAX, *, hardened: bool = False, program: Program | None = None
@@ -622,6 +631,7 @@ class Instance:
         self.hardened = hardened or hardened_by_default()
         # The caller's own notes about what this instance holds: batches, footers.
         self.resident: dict[Any, Any] = {}
+        self.files: dict[int, tuple[int, Any]] = {}
         self.crossings = 0
         self.closed = False
         self.cancelled = False
@@ -944,6 +954,44 @@ class Instance:
         handle = self._scratch + _HANDLE_OFFSET
         self._check(self.qm_text_open(format, address, size, options_address, options_size, handle))
         return self._handle()
+
+    def footer(self, format: int, address: int, size: int, file_size: int) -> Output:
+        """A file's footer to its flat form."""
+        low, high = file_size & 0xFFFF_FFFF, file_size >> 32
+        self._check(self.qm_footer(format, address, size, low, high, self._output))
+        return self._read_output()
+
+    def file_open(self, flat_footer: Buffer) -> int:
+        address, size = self.stage(flat_footer), memoryview(flat_footer).nbytes
+        self._check(self.qm_file_open(address, size, self._scratch + _HANDLE_OFFSET))
+        return self._handle()
+
+    def file_close(self, file: int) -> None:
+        self._check(self.qm_file_close(file))
+
+    def prune(self, query: int, request: Buffer) -> Output:
+        address, size = self.stage(request), memoryview(request).nbytes
+        self._check(self.qm_prune(query, address, size, self._output))
+        return self._read_output()
+
+    def bounds(self, query: int, request: Buffer) -> Output:
+        address, size = self.stage(request), memoryview(request).nbytes
+        self._check(self.qm_bounds(query, address, size, self._output))
+        return self._read_output()
+
+    def scan_open(self, query: int, request: Buffer) -> int:
+        address, size = self.stage(request), memoryview(request).nbytes
+        self._check(self.qm_scan_open(query, address, size, self._scratch + _HANDLE_OFFSET))
+        return self._handle()
+
+    def scan_step(self, scan: int, segments: Buffer = b"") -> Output:
+        """`segments`: what the last step asked for, as `_abi.SEGMENT_FORMAT` one after the other."""
+        address, size = self.stage(segments), memoryview(segments).nbytes
+        self._check(self.qm_scan_step(scan, address, size // _SEGMENT_SIZE, self._output))
+        return self._read_output()
+
+    def scan_close(self, scan: int) -> None:
+        self._check(self.qm_scan_close(scan))
 
     def _handle(self) -> int:
         handle: int = _HANDLE.unpack_from(self._view, self._scratch + _HANDLE_OFFSET)[0]

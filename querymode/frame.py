@@ -14,7 +14,7 @@ from querymode.plan import Filter, GroupBy, Limit, Node, Project, Sort
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     import pandas
@@ -149,9 +149,47 @@ class DataFrame:
 
     # ---- terminals ----
 
-    def collect(self, *, memory: int | str | None = None, timeout: float | None = None) -> Result:
-        """Runs the query."""
-        return self._session._execute(self._node, memory=memory, timeout=timeout)
+    def collect(
+        self,
+        *,
+        memory: int | str | None = None,
+        timeout: float | None = None,
+        max_requests: int | None = None,
+        max_bytes: int | str | None = None,
+    ) -> Result:
+        """Runs the query. The arguments lower what it may use: BUDGET_EXCEEDED before it uses more."""
+        return self._session._execute(
+            self._node, memory=memory, timeout=timeout, max_requests=max_requests, max_bytes=max_bytes
+        )
+
+    def stream(self, batch_size: int = 65_536, **limits: Any) -> Iterator[pyarrow.RecordBatch]:
+        """Arrow batches of at most `batch_size` rows, in order, while the query still runs.
+
+        The answer is never in memory as a whole. `limits` are those of `collect`.
+        """
+        from querymode.arrow import to_arrow
+        from querymode.qmcb import decode_columnar_batch
+
+        rows = _row_count("stream", batch_size)
+        if rows == 0:
+            raise error("QUERY_FAILED", "stream takes the rows of a batch, which are at least one")
+        schema = self._node.schema
+        for encoded in self._session._stream(self._node, **limits):
+            for batch in to_arrow([decode_columnar_batch(encoded)], schema).to_batches(max_chunksize=rows):
+                if batch.num_rows:
+                    yield batch
+
+    def explain(self) -> str:
+        """What the query would do: its steps, and for files what would be read and what is left out."""
+        from querymode.explain import explain
+
+        return explain(self._session, self._node)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Per column: type, rows, NULLs, least and greatest value. From metadata alone where that knows it."""
+        from querymode.explain import describe
+
+        return describe(self)
 
     def count(self) -> int:
         """How many rows there are."""

@@ -22,7 +22,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from querymode.file_table import FileTable
     from querymode.memory_table import MemoryTable
+    from querymode.prune import Pruning
     from querymode.types import DataType
 
 #: "No limit" in a plan.
@@ -40,7 +42,7 @@ class Node:
 class Scan(Node):
     __slots__ = ("source",)
 
-    def __init__(self, source: MemoryTable) -> None:
+    def __init__(self, source: MemoryTable | FileTable) -> None:
         self.source = source
         self.schema = source.schema
 
@@ -175,10 +177,22 @@ def known_counts(node: Node) -> list[int] | None:
         if call.op == AggregateOp.COUNT_ROWS:
             counts.append(table.row_count)
         elif call.op == AggregateOp.COUNT and isinstance(call.value, Column):
-            counts.append(table.row_count - table.null_count(table.schema.index(call.value.name)))
+            nulls = table.null_count(table.schema.index(call.value.name))
+            if nulls is None:
+                return None
+            counts.append(table.row_count - nulls)
         else:
             return None
     return counts
+
+
+def is_file_aggregate(node: Node) -> bool:
+    """Aggregates over whole files, which their footers may answer."""
+    if not isinstance(node, GroupBy) or node.keys or not isinstance(node.input, Scan):
+        return False
+    from querymode.file_table import FileTable
+
+    return isinstance(node.input.source, FileTable)
 
 
 # ---- lowering ----
@@ -187,11 +201,21 @@ def known_counts(node: Node) -> list[int] | None:
 class Work:
     """What to run: `lane` over every lane's morsels; `final`, if any, over the lanes' answers."""
 
-    __slots__ = ("columns", "final", "lane", "one_row_lanes", "rows_needed", "schema", "source")
+    __slots__ = (
+        "columns",
+        "final",
+        "has_filter",
+        "lane",
+        "one_row_lanes",
+        "pruning",
+        "rows_needed",
+        "schema",
+        "source",
+    )
 
-    def __init__(self, source: MemoryTable, columns: tuple[str, ...], schema: Schema) -> None:
+    def __init__(self, source: MemoryTable | FileTable, columns: tuple[int, ...], schema: Schema) -> None:
         self.source = source
-        #: Columns of the source, in the order the lane plan names them.
+        #: Columns of the source, by number, in the order the lane plan names them.
         self.columns = columns
         self.schema = schema
         self.lane = b""
@@ -200,6 +224,9 @@ class Work:
         self.rows_needed: int | None = None
         #: Every lane gives one row: aggregates without keys.
         self.one_row_lanes = False
+        #: Files only: the lane plan begins with a filter, and what of it speaks of statistics.
+        self.has_filter = False
+        self.pruning: Pruning | None = None
 
 
 def lower(node: Node) -> Work:
@@ -219,9 +246,10 @@ def _lower(node: Node) -> Work:
     assert isinstance(bottom, Scan)
     steps.reverse()
     needs = _needed_columns(steps)
-    columns = tuple(name for name in bottom.schema.names if needs[0] is None or name in needs[0])
+    names = bottom.schema.names
+    columns = tuple(index for index, name in enumerate(names) if needs[0] is None or name in needs[0])
     work = Work(bottom.source, columns, node.schema)
-    lane = _Wire(bottom.schema.only(columns))
+    lane = _Wire(bottom.schema.part(columns))
     final: _Wire | None = None
     for index, step in enumerate(steps):
         target = final or lane
@@ -234,8 +262,37 @@ def _lower(node: Node) -> Work:
         else:
             final = _split(lane, work, step, _limit_behind(steps, index))
     work.lane = lane.encoded()
+    _push_filters(work, steps)
     work.final = final.encoded() if final is not None else None
     return work
+
+
+def _push_filters(work: Work, steps: list[Step]) -> None:
+    """Filters that come before everything else also speak of whole row groups and pages."""
+    from querymode.file_table import FileTable
+
+    leading: list[Expr] = []
+    for step in steps:
+        if not isinstance(step, Filter):
+            break
+        leading.append(step.predicate)
+    if not leading or not isinstance(work.source, FileTable):
+        return
+    from querymode.prune import rewrite
+
+    work.has_filter = True
+    work.pruning = rewrite(leading, work.source.schema)
+
+
+def plan_over(source: Node, steps: Sequence[Filter | GroupBy]) -> bytes:
+    """The engine's plan of these steps, over all columns of a relation that is no table."""
+    wire = _Wire(source.schema)
+    for step in steps:
+        if isinstance(step, Filter):
+            wire.filter(step)
+        else:
+            wire.aggregate(step, AggregatePhase.COMPLETE)
+    return wire.encoded()
 
 
 def _needed_columns(steps: list[Step]) -> list[set[str] | None]:

@@ -8,26 +8,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from querymode.errors import QueryModeError
     from querymode.types import DataType
 
 
 class Schema:
-    """Frozen. Every name stands once."""
+    """Frozen. Every name stands once; only what a file brings along may repeat names.
 
-    __slots__ = ("_index", "names", "types")
+    Such columns are read with all the others, but nobody can name one of them.
+    """
 
-    def __init__(self, fields: Iterable[tuple[str, DataType]]) -> None:
+    __slots__ = ("_index", "_twice", "names", "types")
+
+    def __init__(self, fields: Iterable[tuple[str, DataType]], *, allow_duplicates: bool = False) -> None:
         pairs = tuple(fields)
         self.names = tuple(name for name, _ in pairs)
         self.types = tuple(data_type for _, data_type in pairs)
         self._index = {name: index for index, name in enumerate(self.names)}
+        self._twice: frozenset[str] = frozenset()
         if len(self._index) != len(pairs):
-            twice = next(name for index, name in enumerate(self.names) if self._index[name] != index)
-            raise error(
-                "SCHEMA_MISMATCH",
-                f"two columns have the name {twice!r}; give one of them another name",
-                column=twice,
-            )
+            twice = [name for index, name in enumerate(self.names) if self._index[name] != index]
+            if not allow_duplicates:
+                raise _ambiguous(twice[0])
+            self._twice = frozenset(twice)
 
     def __iter__(self) -> Iterator[tuple[str, DataType]]:
         return iter(zip(self.names, self.types, strict=True))
@@ -51,6 +54,8 @@ class Schema:
         found = self._index.get(name)
         if found is None:
             raise column_not_found(name, self.names)
+        if name in self._twice:
+            raise _ambiguous(name)
         return found
 
     def type_of(self, name: str) -> DataType:
@@ -58,3 +63,16 @@ class Schema:
 
     def only(self, names: Iterable[str]) -> Schema:
         return Schema((name, self.type_of(name)) for name in names)
+
+    def part(self, indices: Iterable[int]) -> Schema:
+        """Columns by their numbers."""
+        fields = ((self.names[index], self.types[index]) for index in indices)
+        return Schema(fields, allow_duplicates=bool(self._twice))
+
+
+def _ambiguous(name: str) -> QueryModeError:
+    return error(
+        "SCHEMA_MISMATCH",
+        f"two columns have the name {name!r}; give one of them another name",
+        column=name,
+    )

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import os
 
-from querymode.errors import error
+from querymode.errors import TableNotFoundError, error
 from querymode.frame import DataFrame
-from querymode.plan import Node, Scan, known_counts, lower
+from querymode.plan import Node, Scan, is_file_aggregate, known_counts, lower
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from querymode.result import Result
+    from querymode.store import StoreOptions
 
 _SIZE_UNITS = {
     "b": 1,
@@ -25,6 +26,7 @@ _SIZE_UNITS = {
 }
 #: An engine instance takes about 2 MiB before it has seen a row.
 MEMORY_MIN = 16 << 20
+_READER_OPTIONS = frozenset(("format", "hive_partitioning", "hive_types", "verify_crc"))
 #: Three years: longer than that is no timeout, and more than a lock can wait.
 _SECONDS_MAX = 1e8
 
@@ -65,9 +67,12 @@ class QueryMode:
         if not isinstance(storage_options, (dict, type(None))):
             raise error("QUERY_FAILED", "storage_options is a dict of settings")
         self.root = os.fspath(root)
-        # Kept for the sources that read files and the network; there are none yet.
         self.storage_options = dict(storage_options or {})
         self.buckets = _texts(buckets, "buckets") or ()
+        if self.buckets:
+            from querymode.buckets import check_buckets
+
+            check_buckets(self.buckets)
         self.allowed_paths = _texts(allowed_paths, "allowed_paths")
         self.allow_network = bool(allow_network)
         self.memory = parse_size(memory, "memory")
@@ -97,8 +102,10 @@ class QueryMode:
 
         `memory`: what all running queries of this object may use together, as bytes or "512MiB".
         `threads`: workers of a query; the cores of this machine if not given. `timeout`: seconds a query
-        may take. `hardened`: also interrupt the engine where it does not look for a cancellation itself,
-        which costs speed. The others are for files and the network, which are still to come.
+        may take. `storage_options`: credentials and settings of S3 and HTTP. `allowed_paths`: if given, no
+        path outside of these is opened, whoever names it. `allow_network`: False refuses http(s) and s3.
+        `hardened`: also interrupt the engine where it does not look for a cancellation itself, which costs
+        speed.
         """
         return cls(
             root=root,
@@ -118,26 +125,68 @@ class QueryMode:
     # ---- tables ----
 
     def register(self, name: str, data: object) -> DataFrame:
-        """Gives a name, in this object, to an Arrow table or a DataFrame."""
+        """Gives a name, in this object, to a path, an Arrow table or a DataFrame."""
         if not isinstance(name, str) or not name:
             raise error("TABLE_NOT_FOUND", f"a table's name is a text that is not empty, not {name!r}")
-        frame = data if isinstance(data, DataFrame) else self._arrow_frame(data, name)
+        if isinstance(data, (str, os.PathLike, list)):
+            frame = self._file_frame(data, name)
+        else:
+            frame = data if isinstance(data, DataFrame) else self._arrow_frame(data, name)
         self._tables[name] = DataFrame(self, frame._node)
         return self._tables[name]
 
-    def table(self, name: str, **reader_options: object) -> DataFrame:
-        """The table of that name."""
-        if not isinstance(name, str) or any(value is not None for value in reader_options.values()):
-            raise error("NOT_SUPPORTED", "files are not read yet; register(name, data) and ask for the name")
-        found = self._tables.get(name)
-        if found is None:
-            known = ", ".join(sorted(self._tables)) or "(none)"
+    def table(
+        self,
+        where: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        format: str | None = None,
+        infer_types: bool = True,
+        snapshot_id: int | None = None,
+        ref: str | None = None,
+        version: int | None = None,
+        **reader_options: Any,
+    ) -> DataFrame:
+        """A registered name, or files: a path, a folder, a pattern, an http(s):// or s3:// URL, a list of those.
+
+        `format`: "parquet", if it shall not be found out. Folders `key=value` become columns of text;
+        `hive_types={"year": "int64"}` gives them types, `hive_partitioning=False` leaves them out.
+        `verify_crc=True` checks the checksums of pages.
+        """
+        for option, value in (("snapshot_id", snapshot_id), ("ref", ref), ("version", version)):
+            if value is not None:
+                raise error("NOT_SUPPORTED", f"{option}= is for tables with versions, which are not read yet")
+        if isinstance(where, str) and where in self._tables:
+            return self._tables[where]
+        return self._file_frame(where, None, format=format, **reader_options)
+
+    def _file_frame(self, where: Any, name: str | None, **options: Any) -> DataFrame:
+        from querymode.catalog import open_table
+
+        unknown = options.keys() - _READER_OPTIONS
+        if unknown:
+            known = ", ".join(sorted(_READER_OPTIONS))
+            raise error("NOT_SUPPORTED", f"{sorted(unknown)[0]}= is no option of a reader; there are: {known}")
+        verify_crc = bool(options.pop("verify_crc", False))
+        try:
+            table = open_table(where, self._store_options(), name=name, **options)
+        except TableNotFoundError as failure:
+            if not isinstance(where, str) or "/" in where or not self._tables:
+                raise
+            known = ", ".join(sorted(self._tables))
             raise error(
-                "TABLE_NOT_FOUND",
-                f"there is no table {name!r}; registered are: {known}. Use register(name, data) first",
-                table=str(name),
-            )
-        return found
+                "TABLE_NOT_FOUND", f"{failure.message}. Registered are: {known}", table=where
+            ) from failure
+        table.verify_crc = verify_crc
+        return DataFrame(self, Scan(table))
+
+    def _store_options(self) -> StoreOptions:
+        from querymode.store import StoreOptions
+
+        return StoreOptions(
+            self.storage_options,
+            allowed_paths=self.allowed_paths,
+            allow_network=self.allow_network,
+            root=self.root,
+        )
 
     def _arrow_frame(self, data: object, name: str | None) -> DataFrame:
         from querymode.arrow import from_arrow
@@ -192,34 +241,67 @@ class QueryMode:
     # ---- running ----
 
     def _execute(
-        self, node: Node, *, memory: int | str | None = None, timeout: float | None = None
+        self,
+        node: Node,
+        *,
+        memory: int | str | None = None,
+        timeout: float | None = None,
+        max_requests: int | None = None,
+        max_bytes: int | str | None = None,
     ) -> Result:
         from querymode.execute import local
         from querymode.result import Result
 
-        limit = None if memory is None else parse_size(memory, "memory")
-        seconds = self.timeout if timeout is None else _seconds(timeout)
+        options = self._options(memory, timeout, max_requests, max_bytes)
         counts = known_counts(node)
         if counts is not None:
             return _counted(node, counts)
+        batch = self._known_batch(node)
+        if batch is not None:
+            return Result([batch], node.schema, _stats_of_nothing(1, len(batch)))
         work = lower(node)
-        answer = local.run(
-            work,
-            self._budget,
-            thread_count=self.threads,
-            memory=limit,
-            timeout=seconds,
-            hardened=self.hardened,
-        )
-        stats = {
-            "rows": answer.row_count,
-            "ms": round(answer.seconds * 1000, 3),
-            "lanes": answer.lane_count,
-            "threads": answer.thread_count,
-            "crossings": answer.crossings,
-            "result_bytes": sum(map(len, answer.batches)),
+        answer = local.run(work, self._budget, thread_count=self.threads, **options)
+        return Result(answer.batches, work.schema, answer.stats())
+
+    def _known_batch(self, node: Node) -> bytes | None:
+        if not is_file_aggregate(node):
+            return None
+        from querymode.execute.metadata import known_batch
+
+        return known_batch(node)
+
+    def _options(
+        self,
+        memory: int | str | None,
+        timeout: float | None,
+        max_requests: int | None,
+        max_bytes: int | str | None,
+    ) -> dict[str, Any]:
+        return {
+            "memory": None if memory is None else parse_size(memory, "memory"),
+            "timeout": self.timeout if timeout is None else _seconds(timeout),
+            "hardened": self.hardened,
+            "max_requests": max_requests,
+            "max_bytes": None if max_bytes is None else parse_size(max_bytes, "max_bytes"),
         }
-        return Result(answer.batches, work.schema, stats)
+
+    def _stream(self, node: Node, **limits: Any) -> Iterator[bytes]:
+        """Batches of an answer, in order, as they come: never all of them in memory at once."""
+        from querymode.execute import local
+
+        options = self._options(
+            limits.get("memory"), limits.get("timeout"), limits.get("max_requests"), limits.get("max_bytes")
+        )
+        return local.stream(lower(node), self._budget, thread_count=self.threads, **options)
+
+
+def _stats_of_nothing(row_count: int, result_bytes: int) -> dict[str, Any]:
+    """Of an answer for which nothing was run."""
+    from querymode.execute.local import Answer
+
+    answer = Answer()
+    answer.row_count = row_count
+    return {**answer.stats(), "result_bytes": result_bytes}
 
 
 def _counted(node: Node, counts: list[int]) -> Result:
@@ -232,8 +314,7 @@ def _counted(node: Node, counts: list[int]) -> Result:
         for name, count in zip(node.schema.names, counts, strict=True)
     ]
     batch = encode_columnar_batch(ColumnarBatch(columns, 1))
-    stats = {"rows": 1, "ms": 0.0, "lanes": 0, "threads": 0, "crossings": 0, "result_bytes": len(batch)}
-    return Result([batch], node.schema, stats)
+    return Result([batch], node.schema, _stats_of_nothing(1, len(batch)))
 
 
 _default: QueryMode | None = None

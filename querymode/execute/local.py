@@ -21,18 +21,24 @@ from querymode._abi import OutputState, SourceKind
 from querymode.errors import MemoryExceededError, error
 from querymode.execute import threads
 from querymode.execute.budget import Budget
+from querymode.file_table import FileTable
+from querymode.memory_table import MemoryTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from typing import Any
 
     from querymode._wasm import Instance, Output
-    from querymode.memory_table import MemoryTable
+    from querymode.errors import QueryModeError
+    from querymode.execute.files import FileScan
     from querymode.plan import Work
 
 MIB = 1 << 20
 #: What an instance needs to pass a morsel of 16 MiB through: the morsel, its answer, some room.
 WORKER_SIZE_MIN = 48 * MIB
+#: The same for row groups, whose pages are decoded one after the other, with the answer beside them.
+FILE_WORKER_SIZE = 512 * MIB
 #: Tables larger than this part of the budget are streamed through, not kept.
 RESIDENT_PART = 4
 #: Kept lanes of one row each that are asked by one call.
@@ -42,6 +48,8 @@ PUSH_SIZE_MAX = 4 * MIB
 #: … and up to this one by way of an instance's scratch block, without an allocation.
 SCRATCH_SIZE_MAX = 32 << 10
 CANCEL_POLL_SECONDS = 0.005
+#: Of a stream's memory, what may wait for its reader.
+STREAM_PART = 4
 
 _table_ids: weakref.WeakKeyDictionary[MemoryTable, int] = weakref.WeakKeyDictionary()
 _next_table_id = 0
@@ -67,10 +75,25 @@ def _after_fork_in_child() -> None:
 os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
+def _timed_out() -> QueryModeError:
+    return error("QUERY_TIMEOUT", "the query ran longer than its timeout; raise timeout=, or ask for less")
+
+
 class Answer:
     """The batches of a query, in order, and what they cost."""
 
-    __slots__ = ("batches", "crossings", "lane_count", "row_count", "seconds", "thread_count")
+    __slots__ = (
+        "batches",
+        "bytes_read",
+        "crossings",
+        "group_count",
+        "groups_pruned",
+        "lane_count",
+        "requests",
+        "row_count",
+        "seconds",
+        "thread_count",
+    )
 
     def __init__(self) -> None:
         self.batches: list[bytes] = []
@@ -79,6 +102,25 @@ class Answer:
         self.thread_count = 0
         self.crossings = 0
         self.seconds = 0.0
+        self.requests = 0
+        self.bytes_read = 0
+        self.group_count = 0
+        self.groups_pruned = 0
+
+    def stats(self) -> dict[str, Any]:
+        """What the query cost, in the words that users see."""
+        return {
+            "rows": self.row_count,
+            "ms": round(self.seconds * 1000, 3),
+            "lanes": self.lane_count,
+            "threads": self.thread_count,
+            "crossings": self.crossings,
+            "bytes": self.bytes_read,
+            "requests": self.requests,
+            "row_groups": self.group_count,
+            "row_groups_skipped": self.groups_pruned,
+            "result_bytes": sum(map(len, self.batches)),
+        }
 
 
 def run(
@@ -89,17 +131,19 @@ def run(
     memory: int | None = None,
     timeout: float | None = None,
     hardened: bool = False,
+    max_requests: int | None = None,
+    max_bytes: int | None = None,
 ) -> Answer:
     """The answer to a lowered plan."""
     started = time.monotonic()
     deadline = None if timeout is None else started + timeout
     limit = budget.total if memory is None else min(memory, budget.total)
     expected = _expected_size(work, limit, thread_count)
-    workers = max(1, min(thread_count, work.source.lane_count, expected // WORKER_SIZE_MIN))
+    workers = _worker_count(work, thread_count, expected)
     attempt: _Run | None = None
     try:
         with budget.reserve(expected, deadline) as reservation:
-            attempt = _Run(work, reservation.size, workers, deadline, hardened)
+            attempt = _Run(work, reservation.size, workers, deadline, hardened, limits=(max_requests, max_bytes))
             answer = attempt.answer()
     except MemoryExceededError:
         if attempt is None or (expected >= limit and workers == 1 and not attempt.keep):
@@ -107,15 +151,62 @@ def run(
         # Once more with everything there is, alone and without anything kept from before.
         with budget.reserve(limit, deadline) as reservation:
             _pool.pool().trim(0)
-            answer = _Run(work, reservation.size, 1, deadline, hardened, keep=False).answer()
+            answer = _Run(
+                work, reservation.size, 1, deadline, hardened, keep=False, limits=(max_requests, max_bytes)
+            ).answer()
     answer.seconds = time.monotonic() - started
     return answer
+
+
+def stream(
+    work: Work,
+    budget: Budget,
+    *,
+    thread_count: int,
+    memory: int | None = None,
+    timeout: float | None = None,
+    hardened: bool = False,
+    max_requests: int | None = None,
+    max_bytes: int | None = None,
+) -> Iterator[bytes]:
+    """The batches of the answer, in order, while the query still runs.
+
+    What waits to be taken stays within the budget: workers that are ahead of the reader wait for it. Where
+    rows are sorted or aggregated, the answer exists only as a whole, and is then handed out.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    limit = budget.total if memory is None else min(memory, budget.total)
+    expected = _expected_size(work, limit, thread_count)
+    workers = _worker_count(work, thread_count, expected)
+    with budget.reserve(expected, deadline) as reservation:
+        attempt = _Run(
+            work,
+            reservation.size,
+            workers,
+            deadline,
+            hardened,
+            keep=False,
+            limits=(max_requests, max_bytes),
+            streams=work.final is None and bool(work.source.lanes),
+        )
+        yield from attempt.batches()
+
+
+def _worker_count(work: Work, thread_count: int, size: int) -> int:
+    """Workers that have something to do. Rows that the first lane has anyway are read by one alone."""
+    table = work.source
+    if work.rows_needed is not None and isinstance(table, FileTable) and not work.has_filter:
+        if table.lanes and work.rows_needed <= table.lane_rows(0):
+            return 1
+    return max(1, min(thread_count, table.lane_count, size // WORKER_SIZE_MIN))
 
 
 def _expected_size(work: Work, limit: int, thread_count: int) -> int:
     """A guess of what a query holds at once. Small tables need little, so that many run side by side."""
     table = work.source
-    size = table.memory_size(table.column_indices(work.columns))
+    if isinstance(table, FileTable):
+        return min(limit, max(8 * MIB, min(thread_count, table.lane_count) * FILE_WORKER_SIZE))
+    size = table.memory_size(work.columns)
     # The columns, their copies in an answer or a sort, and the instance itself.
     wanted = 8 * MIB + 4 * size
     if size > MIB:
@@ -135,6 +226,8 @@ class _Run:
         hardened: bool,
         *,
         keep: bool = True,
+        limits: tuple[int | None, int | None] = (None, None),
+        streams: bool = False,
     ) -> None:
         self.work = work
         self.size = size
@@ -142,9 +235,10 @@ class _Run:
         self.deadline = deadline
         self.hardened = hardened
         self.table = work.source
-        self.indices = self.table.column_indices(work.columns)
-        self.table_id = table_id(self.table)
-        self.keep = keep and self.table.memory_size(self.indices) * RESIDENT_PART <= size
+        self.indices = work.columns
+        self.scan = self._file_scan(limits) if isinstance(self.table, FileTable) else None
+        self.table_id = 0 if isinstance(self.table, FileTable) else table_id(self.table)
+        self.keep = keep and self._fits_beside(size)
         self.lock = threading.Lock()
         self.done = threading.Event()
         self.started = 0
@@ -162,18 +256,53 @@ class _Run:
         self.lanes: deque[int] = deque()
         self.kept_lanes: dict[Instance, deque[int]] = {}
         self.crossings = 0
+        #: Batches are taken while the query runs, of this lane now.
+        self.streams = streams
+        self.current_lane = 0
+        self.moved = threading.Condition(self.lock)
+
+    def _fits_beside(self, size: int) -> bool:
+        table = self.table
+        return isinstance(table, MemoryTable) and table.memory_size(self.indices) * RESIDENT_PART <= size
+
+    def _file_scan(self, limits: tuple[int | None, int | None]) -> FileScan:
+        from querymode.execute.files import FileScan
+        from querymode.fetch import IoGate
+
+        assert isinstance(self.table, FileTable)
+        gate = IoGate(max_requests=limits[0], max_bytes=limits[1], deadline=self.deadline)
+        return FileScan(
+            self.table,
+            self.indices,
+            self.work.pruning,
+            gate,
+            has_filter=self.work.has_filter,
+            rows_needed=self.work.rows_needed,
+            memory=self.size // self.worker_count,
+            verify_crc=self.table.verify_crc,
+        )
 
     # ---- the asking thread ----
 
     def answer(self) -> Answer:
+        if self.scan is None:
+            return self._answer()
+        clean = False
+        try:
+            answer = self._answer()
+            clean = True
+        finally:
+            self.scan.close(verify=clean)
+        answer.requests = self.scan.gate.request_count
+        answer.bytes_read = self.scan.gate.byte_count
+        answer.group_count = len(self.scan.table.groups)
+        answer.groups_pruned = self.scan.groups_pruned
+        return answer
+
+    def _answer(self) -> Answer:
         warm: list[Instance | None] = [*self._warm_instances()]
         try:
-            while self.started < self.worker_count:
-                instance = warm[-1] if warm else None
-                threads.start(lambda instance=instance: self._work(instance))  # type: ignore[misc]
-                self.started += 1
-                if warm:
-                    warm.pop()
+            self._start_workers(warm)
             self._wait()
         except BaseException:
             self._stop()
@@ -190,6 +319,62 @@ class _Run:
         answer.crossings = self.crossings
         return answer
 
+    def _start_workers(self, warm: list[Instance | None]) -> None:
+        while self.started < self.worker_count:
+            instance = warm[-1] if warm else None
+            threads.start(lambda instance=instance: self._work(instance))  # type: ignore[misc]
+            self.started += 1
+            if warm:
+                warm.pop()
+
+    def batches(self) -> Iterator[bytes]:
+        """The answer's batches as they come, lane by lane."""
+        if not self.streams:
+            yield from self.answer().batches
+            return
+        clean = False
+        warm: list[Instance | None] = [*self._warm_instances()]
+        try:
+            self._start_workers(warm)
+            while (batch := self._next_batch()) is not None:
+                yield batch
+            self._wait()
+            clean = True
+        finally:
+            if not clean:  # also when nobody wants the rest
+                self._stop()
+                for unused in filter(None, warm):
+                    _pool.pool().discard(unused)
+            if self.scan is not None:
+                self.scan.close(verify=clean)
+        if self.failure is not None:
+            raise self.failure.with_traceback(None)
+
+    def _next_batch(self) -> bytes | None:
+        """The next batch in order, when it is there; None when there are no more."""
+        with self.moved:
+            while True:
+                if self.failure is not None:
+                    raise self.failure.with_traceback(None)
+                if self.current_lane == len(self.answers):
+                    return None
+                waiting = self.answers[self.current_lane]
+                if waiting:
+                    batch = waiting.pop(0)
+                    self.held -= len(batch)
+                    self.moved.notify_all()
+                    return batch
+                if self.finished[self.current_lane]:
+                    self.current_lane += 1
+                    self.moved.notify_all()
+                elif self._has_enough():
+                    return None
+                elif not self.moved.wait(self._seconds_left()):
+                    raise _timed_out()
+
+    def _seconds_left(self) -> float | None:
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
     def _warm_instances(self) -> list[Instance]:
         """Idle instances, those that keep columns of this table first; each gets the lanes it keeps."""
         share = self.size // self.worker_count
@@ -200,6 +385,9 @@ class _Run:
                 break
             self.instances.append(instance)
             self.kept_lanes[instance] = deque()
+        if self.scan is not None:
+            self.lanes.extend(range(len(self.table.lanes)))
+            return list(self.instances)
         for lane, morsels in enumerate(self.table.lanes):
             key = (self.table_id, morsels.start)
             keepers = [self.kept_lanes[instance] for instance in self.instances if key in instance.resident]
@@ -210,11 +398,8 @@ class _Run:
         return len(instance.resident.get((self.table_id, -1), ()))
 
     def _wait(self) -> None:
-        remaining = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-        if not self.done.wait(remaining):
-            raise error(
-                "QUERY_TIMEOUT", "the query ran longer than its timeout; raise timeout=, or ask for less"
-            )
+        if not self.done.wait(self._seconds_left()):
+            raise _timed_out()
 
     def _stop(self) -> None:
         """Cancels what runs and waits until it has noticed.
@@ -225,6 +410,9 @@ class _Run:
         with self.lock:
             self.stopped = True
             running = list(self.instances)
+            self.moved.notify_all()
+        if self.scan is not None:
+            self.scan.gate.cancel()
         for instance in running:
             instance.cancel()
         given_up = time.monotonic() + threads.CANCEL_SECONDS
@@ -291,6 +479,9 @@ class _Run:
                 self.failure = failure
             self.stopped = True
             running = list(self.instances)
+            self.moved.notify_all()
+        if self.scan is not None:
+            self.scan.gate.cancel()
         for instance in running:
             instance.cancel()
 
@@ -313,6 +504,9 @@ class _Run:
     # ---- lanes ----
 
     def _run_lanes(self, instance: Instance) -> None:
+        if self.scan is not None:
+            self._run_file_lanes(instance, self.scan)
+            return
         if (self.table_id, -1) not in instance.resident:
             _forget_dead_tables(instance)
         lane = self._next_lane(instance)
@@ -330,6 +524,27 @@ class _Run:
                 self._run_lane(stage, query, lane)
             lane = self._next_lane(instance)
         stage.free()
+        instance.query_close(query)
+
+    def _run_file_lanes(self, instance: Instance, scan: FileScan) -> None:
+        from querymode.execute.files import Worker
+
+        self._allow(instance)
+        _forget_dead_tables(instance)
+        scan.prune(instance)
+        query = instance.query_open(self.work.lane)
+        worker = Worker(scan, instance, query, lambda: self._allow(instance))
+
+        def take(lane: int, output: Output) -> None:
+            self._allow(instance)
+            self._take_output(instance, query, output, lane)
+
+        def finish(lane: int) -> None:
+            self._take_output(instance, query, instance.query_finish(query), lane)
+            self._lane_finished(lane)
+
+        worker.run(lambda: self._next_lane(instance), take, finish)
+        worker.close()
         instance.query_close(query)
 
     def _more_kept_lanes(self, instance: Instance, count: int) -> list[int]:
@@ -394,7 +609,7 @@ class _Run:
             if output.state == OutputState.DONE:
                 break
         self._take_output(instance, query, instance.query_finish(query), lane)
-        self.finished[lane] = True
+        self._lane_finished(lane)
 
     def _push_morsel(self, stage: _Stage, query: int, index: int) -> Output:
         instance = stage.instance
@@ -412,17 +627,47 @@ class _Run:
         """Copies out what a call left, and what waits behind it."""
         while True:
             if output.address:
-                self._hold(output.size)
-                # Nobody else looks at an unfinished lane, but for its number of rows.
-                self.answers[lane].append(instance.read(output.address, output.size))
-                self.rows[lane] += output.row_count
+                self._hold(output.size, lane)
+                # Nobody else looks at an unfinished lane, but for its number of rows, and a stream's reader.
+                self._deliver(lane, instance.read(output.address, output.size), output.row_count)
             if output.state != OutputState.MORE_OUTPUT:
                 return
             output = instance.query_next(query)
 
-    def _hold(self, size: int) -> None:
+    def _deliver(self, lane: int, batch: bytes, row_count: int) -> None:
+        if not self.streams:
+            self.answers[lane].append(batch)
+            self.rows[lane] += row_count
+            return
+        with self.moved:
+            if row_count:  # an empty batch only says the schema, which a stream's reader knows
+                self.answers[lane].append(batch)
+                self.rows[lane] += row_count
+            else:
+                self.held -= len(batch)
+            self.moved.notify_all()
+
+    def _lane_finished(self, lane: int) -> None:
+        with self.moved:
+            self.finished[lane] = True
+            self.moved.notify_all()
+
+    def _wait_for_reader(self, size: int, lane: int) -> None:
+        """A stream's batch waits until what was handed out before leaves room for it."""
+        room = max(self.size // STREAM_PART, size)
+        while not self.stopped and self.held + size > room:
+            # The lane that is being read may always go on, or nothing would ever move.
+            if lane == self.current_lane and not self.answers[lane]:
+                return
+            self.moved.wait(CANCEL_POLL_SECONDS * 20)
+        if self.stopped:
+            raise _wasm.Cancelled("stopped")
+
+    def _hold(self, size: int, lane: int = 0) -> None:
         """Counts bytes of an answer before they are copied out."""
         with self.lock:
+            if self.streams:
+                self._wait_for_reader(size, lane)
             self.held += size
             if self.held + sum(other.memory_size for other in self.instances) > self.size:
                 raise error(

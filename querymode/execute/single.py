@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from querymode import _pool
-from querymode._abi import OutputState
+from querymode._abi import FileFormat, OutputState
 from querymode.execute import threads
 
 TYPE_CHECKING = False
@@ -80,5 +80,19 @@ def parse_text(format: int, text: bytes, options: bytes) -> list[bytes]:
         instance.query_close(query)
         instance.free(address, len(text))
         return batches
+
+    return on_instance(task)
+
+
+def flat_footer(raw: bytes, file_size: int) -> bytes:
+    """A Parquet footer, as a file has it, to the form that the engine and the caches work with."""
+
+    def task(instance: Instance) -> bytes:
+        address = instance.alloc(len(raw))
+        instance.write(address, raw)
+        output = instance.footer(FileFormat.PARQUET, address, len(raw), file_size)
+        blob = instance.read(output.address, output.size)
+        instance.free(address, len(raw))
+        return blob
 
     return on_instance(task)

@@ -14,7 +14,7 @@
 const std = @import("std");
 
 /// Raised whenever a door, a struct, an enum value or the plan's wire form changes.
-pub const version: u32 = 1;
+pub const version: u32 = 2;
 
 pub const plan_magic: u32 = 0x4C504D51; // "QMPL"
 pub const qmcb_magic: u32 = 0x42434D51; // "QMCB"
@@ -170,6 +170,58 @@ pub const OutputState = enum(u32) {
     more_output = 1,
     /// Nothing further comes, and further input would change nothing.
     done = 2,
+    /// Scans: `address`/`size` is a `NeedHeader` with what is missing; step again with it.
+    need_bytes = 3,
+    /// Scans: there is output, and the scan goes on with the next step.
+    again = 4,
+};
+
+pub const FileFormat = enum(u32) { parquet = 0 };
+
+/// Opens a scan of one row group; the columns follow (scan_request.zig).
+pub const ScanRequest = extern struct {
+    /// Of `qm_file_open`.
+    file: u32,
+    row_group: u32,
+    /// A query over statistics, or 0.
+    prune: u32,
+    /// Bits of `scan_…`.
+    flags: u32,
+    /// Bytes of a column chunk that are asked for at once.
+    window_size: u32,
+    reserved: u32 = 0,
+};
+
+pub const scan_verify_crc: u32 = 1;
+/// Filter the whole row group before the other columns are asked for.
+pub const scan_filter_first: u32 = 2;
+/// Only say what would be read: indexes are, pages are not.
+pub const scan_plan_only: u32 = 4;
+
+/// Bytes of the file that the host has put into memory. They stay until the scan does not list them
+/// any more, or is closed.
+pub const Segment = extern struct {
+    offset: u64,
+    address: u32,
+    size: u32,
+    /// The need that it answers.
+    owner: u32,
+    reserved: u32 = 0,
+};
+
+/// Followed by `need_count` times `Need`, then `live_count` addresses (u32) of segments in use.
+pub const NeedHeader = extern struct {
+    need_count: u32,
+    live_count: u32,
+    /// 1 when the scan only plans and has said all it can.
+    is_last: u32,
+    reserved: u32 = 0,
+};
+
+pub const Need = extern struct {
+    offset: u64,
+    size: u32,
+    owner: u32,
 };
 
 pub const Source = extern struct {
@@ -253,10 +305,14 @@ pub const Control = extern struct {
     detail: ErrorDetail,
 };
 
-pub const structs = .{ Output, Source, ColumnReference, BatchHeader, ColumnDescriptor, ErrorDetail, Control };
+pub const structs = .{
+    Output,      Source,  ColumnReference, BatchHeader, ColumnDescriptor, ErrorDetail, Control,
+    ScanRequest, Segment, NeedHeader,      Need,
+};
 pub const enums = .{
     Status,       TypeTag,     TimeUnit,       NodeTag,    ExpressionTag, CompareOp,
     ArithmeticOp, AggregateOp, AggregatePhase, SourceKind, TextFormat,    OutputState,
+    FileFormat,
 };
 pub const constants = .{
     .{ "PLAN_MAGIC", plan_magic },
@@ -265,6 +321,9 @@ pub const constants = .{
     .{ "EXPRESSION_DEPTH_MAX", expression_depth_max },
     .{ "COLUMN_COUNT_MAX", column_count_max },
     .{ "ROW_COUNT_MAX", row_count_max },
+    .{ "SCAN_VERIFY_CRC", scan_verify_crc },
+    .{ "SCAN_FILTER_FIRST", scan_filter_first },
+    .{ "SCAN_PLAN_ONLY", scan_plan_only },
     .{ "OFFSET_UNKNOWN", ErrorDetail.offset_unknown },
     .{ "COLUMN_UNKNOWN", ErrorDetail.column_unknown },
 };
@@ -293,4 +352,22 @@ pub const Exports = struct {
     /// Text to typed columns: `format` is a `TextFormat`, the options are its own small struct of
     /// bytes (format/text). Opens a handle that `qm_query_next` reads and `qm_query_close` closes.
     pub const qm_text_open = fn (format: u32, address: u32, size: u32, options: u32, options_size: u32, out: u32) callconv(.c) Status;
+    /// A file's footer, as the file has it, to the flat form that `qm_file_open` takes and caches keep.
+    /// The result stays until the next call. `file_size` is given as its low and high half.
+    pub const qm_footer = fn (format: u32, address: u32, size: u32, file_size_low: u32, file_size_high: u32, out: u32) callconv(.c) Status;
+    /// Copies a flat footer; writes the handle (u32) to `out`.
+    pub const qm_file_open = fn (address: u32, size: u32, out: u32) callconv(.c) Status;
+    pub const qm_file_close = fn (file: u32) callconv(.c) Status;
+    /// Which row groups may match, by `query` over their statistics: one byte each, 0 or 1, of all
+    /// files of the request (scan_request.zig). They stay until the next call.
+    pub const qm_prune = fn (query: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
+    /// The same statistics as rows of the query: what MIN and MAX of whole tables are answered from.
+    pub const qm_bounds = fn (query: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
+    /// Starts reading a row group into a query; writes the handle (u32) to `out`. The query and the
+    /// file must stay open until the scan is closed.
+    pub const qm_scan_open = fn (query: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
+    /// Goes on with `count` more `Segment`s. `need_input`: done; `done`: and the query wants no more;
+    /// with output, `again` or (at the end) `more_output`.
+    pub const qm_scan_step = fn (scan: u32, segments: u32, count: u32, out: u32) callconv(.c) Status;
+    pub const qm_scan_close = fn (scan: u32) callconv(.c) Status;
 };

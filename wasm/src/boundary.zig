@@ -7,19 +7,25 @@ const std = @import("std");
 const builtin = @import("builtin");
 const abi = @import("abi.zig");
 const batch_import = @import("batch_import.zig");
+const bitmap = @import("core/bitmap.zig");
 const column_module = @import("core/column.zig");
 const csv = @import("format/text/csv.zig");
 const heap = @import("core/heap.zig");
 const interrupt = @import("core/interrupt.zig");
 const json = @import("format/text/json.zig");
+const flatten = @import("format/parquet/flatten.zig");
 const pipeline = @import("pipeline.zig");
+const prune = @import("prune.zig");
+const scan_module = @import("scan.zig");
+const scan_request = @import("scan_request.zig");
 const qmcb = @import("qmcb.zig");
 const schema = @import("core/schema.zig");
 const Cursor = @import("core/cursor.zig").Cursor;
+const File = @import("format/parquet/file.zig").File;
 const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
 const Status = abi.Status;
 
-const Error = pipeline.Error || qmcb.Error || batch_import.Error || csv.Error || json.Error || error{InvalidHandle};
+const Error = pipeline.Error || qmcb.Error || batch_import.Error || csv.Error || json.Error || scan_module.Error || scan_request.Error || flatten.Error || error{InvalidHandle};
 
 /// Every error of every room has its Status here; a new one does not compile until it has.
 fn status_of(err: Error) Status {
@@ -111,11 +117,23 @@ const Text = struct {
     started: bool = false,
 };
 
+/// A scan, with the handles it was opened with: they must still stand for the same objects.
+const OpenScan = struct {
+    scan: *scan_module.Scan,
+    query: u32,
+    file: u32,
+    prune: u32,
+    /// What the last step asked for.
+    needs: std.ArrayList(u8) = .empty,
+};
+
 const Object = union(enum) {
     free,
     batch: *ImportedBatch,
     query: *pipeline.Query,
     text: *Text,
+    file: *File,
+    scan: *OpenScan,
 };
 
 const Slot = struct { object: Object = .free, generation: u8 = 0 };
@@ -215,6 +233,8 @@ fn write_output(out: u32, output: pipeline.Output) Error!void {
             .need_input => .need_input,
             .more_output => .more_output,
             .done => .done,
+            .need_bytes => .need_bytes,
+            .again => .again,
         },
     });
 }
@@ -309,7 +329,7 @@ fn query_next(handle: u32, out: u32) Error!void {
     try write_output(out, switch (slot.object) {
         .query => |query| try query.next(),
         .text => |text| try text_next(text),
-        .batch, .free => return error.InvalidHandle,
+        .batch, .file, .scan, .free => return error.InvalidHandle,
     });
 }
 
@@ -323,7 +343,7 @@ fn query_close(handle: u32) Error!void {
     switch (slot.object) {
         .query => |query| query.close(),
         .text => |text| text_close(text),
-        .batch, .free => return error.InvalidHandle,
+        .batch, .file, .scan, .free => return error.InvalidHandle,
     }
     slot.object = .free;
 }
@@ -331,6 +351,255 @@ fn query_close(handle: u32) Error!void {
 pub fn qm_query_close(query: u32) callconv(.c) Status {
     interrupt.forget();
     return status(query_close(query));
+}
+
+// ---- files ----
+
+/// What the last `qm_footer` or `qm_prune` left.
+var answer: []u8 = &.{};
+
+fn keep_answer(bytes: []const u8) Error!void {
+    const gpa = heap.engine_allocator();
+    const copy = try gpa.dupe(u8, bytes);
+    gpa.free(answer);
+    answer = copy;
+}
+
+fn footer(format: u32, address: u32, size: u32, file_size: u64, out: u32) Error!void {
+    if (std.enums.fromInt(abi.FileFormat, format) == null) return error.InvalidHandle;
+    var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
+    defer arena.deinit();
+    try keep_answer(try flatten.flatten(arena.allocator(), try input(address, size), file_size));
+    try write_output(out, .{ .bytes = answer, .state = .done });
+}
+
+pub fn qm_footer(format: u32, address: u32, size: u32, file_size_low: u32, file_size_high: u32, out: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(footer(format, address, size, @as(u64, file_size_high) << 32 | file_size_low, out));
+}
+
+fn file_open(address: u32, size: u32, out: u32) Error!void {
+    const file = try File.open(heap.engine_allocator(), try input(address, size));
+    errdefer file.close();
+    try hand_over(.{ .file = file }, out);
+}
+
+pub fn qm_file_open(address: u32, size: u32, out: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(file_open(address, size, out));
+}
+
+fn file_of(handle: u32) Error!*File {
+    const slot = try slot_of(handle);
+    return if (slot.object == .file) slot.object.file else error.InvalidHandle;
+}
+
+fn file_close(handle: u32) Error!void {
+    (try file_of(handle)).close();
+    (try slot_of(handle)).object = .free;
+}
+
+pub fn qm_file_close(file: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(file_close(file));
+}
+
+/// The one filter of a plan over statistics.
+fn prune_filter(query: *const pipeline.Query) Error!*const @import("plan/expression.zig").Expression {
+    if (query.plan.nodes.len != 1 or query.plan.nodes[0].step != .filter) {
+        interrupt.describe("a plan over statistics is one filter", .{});
+        return error.InvalidPlan;
+    }
+    return &query.plan.nodes[0].step.filter;
+}
+
+fn bound_types(arena: std.mem.Allocator, query: *const pipeline.Query) Error![]schema.DataType {
+    const types = try arena.alloc(schema.DataType, query.plan.input.len / prune.bound_columns);
+    for (types, 0..) |*data_type, i| data_type.* = query.plan.input[i * prune.bound_columns].type;
+    return types;
+}
+
+/// The files of a request over statistics, one after the other, with their batches of bounds.
+const BoundFiles = struct {
+    query: *pipeline.Query,
+    cursor: Cursor,
+    left: u32,
+
+    fn init(query: *pipeline.Query, bytes: []const u8) Error!BoundFiles {
+        var cursor: Cursor = .init(bytes);
+        const left = try cursor.read_int(u32);
+        const columns = @as(u64, try cursor.read_int(u32)) * prune.bound_columns;
+        if (columns != query.plan.input.len) return error.InvalidPlan;
+        return .{ .query = query, .cursor = cursor, .left = left };
+    }
+
+    fn next(self: *BoundFiles, arena: std.mem.Allocator) Error!?column_module.Batch {
+        if (self.left == 0) return null;
+        self.left -= 1;
+        try interrupt.check();
+        // A file that is open already comes as address 0 and its handle.
+        const address = try self.cursor.read_int(u32);
+        const size = try self.cursor.read_int(u32);
+        const file = if (address == 0) try file_of(size) else try File.open(arena, try input(address, size));
+        const bindings = try scan_request.read_bindings(arena, &self.cursor, self.query.plan.input, file);
+        const columns = try prune.group_columns(arena, file, bindings, try bound_types(arena, self.query));
+        return .{ .row_count = file.footer.row_group_count, .columns = columns };
+    }
+};
+
+fn prune_files(handle: u32, address: u32, size: u32, out: u32) Error!void {
+    const gpa = heap.engine_allocator();
+    const query = try query_of(handle);
+    const predicate = try prune_filter(query);
+    var files: BoundFiles = try .init(query, try input(address, size));
+    var kept: std.ArrayList(u8) = .empty;
+    defer kept.deinit(gpa);
+    var arena: std.heap.ArenaAllocator = .init(gpa);
+    defer arena.deinit();
+    while (try files.next(arena.allocator())) |batch| {
+        const bits = try prune.survivors(arena.allocator(), predicate, batch.columns, batch.row_count);
+        for (0..batch.row_count) |i| try kept.append(gpa, @intFromBool(bitmap.get(bits.ptr, i)));
+        _ = arena.reset(.retain_capacity);
+    }
+    try keep_answer(kept.items);
+    try write_output(out, .{ .bytes = answer, .state = .done });
+}
+
+pub fn qm_prune(query: u32, address: u32, size: u32, out: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(prune_files(query, address, size, out));
+}
+
+fn push_bounds(handle: u32, address: u32, size: u32, out: u32) Error!void {
+    const query = try query_of(handle);
+    var files: BoundFiles = try .init(query, try input(address, size));
+    var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
+    defer arena.deinit();
+    while (try files.next(arena.allocator())) |batch| {
+        _ = try query.take(batch);
+        _ = arena.reset(.retain_capacity);
+    }
+    try write_output(out, query.hand_over());
+}
+
+pub fn qm_bounds(query: u32, address: u32, size: u32, out: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(push_bounds(query, address, size, out));
+}
+
+// ---- scans ----
+
+fn scan_open(query_handle: u32, address: u32, size: u32, out: u32) Error!void {
+    const gpa = heap.engine_allocator();
+    const query = try query_of(query_handle);
+    var arena: std.heap.ArenaAllocator = .init(gpa);
+    defer arena.deinit();
+    var cursor: Cursor = .init(try input(address, size));
+    const request = try scan_request.read_header(&cursor);
+    const file = try file_of(request.file);
+    if (request.row_group >= file.footer.row_group_count) return error.InvalidHandle;
+    const inputs = try scan_request.read_inputs(arena.allocator(), &cursor, query.plan.input, file);
+    const pruning = if (request.prune == 0) null else try scan_prune(arena.allocator(), &cursor, request.prune, file);
+    const open = try gpa.create(OpenScan);
+    errdefer gpa.destroy(open);
+    open.* = .{ .scan = undefined, .query = query_handle, .file = request.file, .prune = request.prune };
+    open.scan = try .open(gpa, query, file, inputs, pruning, .{
+        .row_group = request.row_group,
+        .window_size = request.window_size,
+        .verify_crc = request.flags & abi.scan_verify_crc != 0,
+        .filter_first = request.flags & abi.scan_filter_first != 0,
+        .plan_only = request.flags & abi.scan_plan_only != 0,
+    });
+    errdefer open.scan.close();
+    try hand_over(.{ .scan = open }, out);
+}
+
+fn scan_prune(arena: std.mem.Allocator, cursor: *Cursor, handle: u32, file: *const File) Error!scan_module.Prune {
+    const query = try query_of(handle);
+    return .{
+        .predicate = try prune_filter(query),
+        .bindings = try scan_request.read_bindings(arena, cursor, query.plan.input, file),
+        .types = try bound_types(arena, query),
+    };
+}
+
+pub fn qm_scan_open(query: u32, address: u32, size: u32, out: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(scan_open(query, address, size, out));
+}
+
+fn scan_of(handle: u32) Error!*OpenScan {
+    const slot = try slot_of(handle);
+    const open = if (slot.object == .scan) slot.object.scan else return error.InvalidHandle;
+    if (try query_of(open.query) != open.scan.query or try file_of(open.file) != open.scan.file) return error.InvalidHandle;
+    if (open.prune != 0) _ = try query_of(open.prune);
+    return open;
+}
+
+fn scan_step(handle: u32, segments: u32, count: u32, out: u32) Error!void {
+    const open = try scan_of(handle);
+    const size = std.math.mul(u32, count, @sizeOf(abi.Segment)) catch return error.InvalidHandle;
+    const bytes = try input(segments, size);
+    for (0..count) |i| {
+        const segment = std.mem.bytesToValue(abi.Segment, bytes[i * @sizeOf(abi.Segment) ..][0..@sizeOf(abi.Segment)]);
+        try open.scan.add_segment(segment.owner, .{ .offset = segment.offset, .bytes = try input(segment.address, segment.size) });
+    }
+    const query = open.scan.query;
+    switch (try open.scan.step()) {
+        .need_bytes => {
+            try write_needs(open);
+            try write_output(out, .{ .bytes = open.needs.items, .state = .need_bytes });
+        },
+        .output => {
+            const output = query.hand_over();
+            try write_output(out, .{ .bytes = output.bytes, .row_count = output.row_count, .state = .again });
+        },
+        .done => try write_output(out, query.hand_over()),
+    }
+}
+
+fn write_needs(open: *OpenScan) Error!void {
+    const gpa = heap.engine_allocator();
+    const scan = open.scan;
+    open.needs.clearRetainingCapacity();
+    var live: std.ArrayList(u32) = .empty;
+    defer live.deinit(gpa);
+    for (scan.leaves) |*leaf| for (leaf.segments.list.items) |segment| try live.append(gpa, @intCast(@intFromPtr(segment.bytes.ptr)));
+    const header: abi.NeedHeader = .{
+        .need_count = @intCast(scan.needs.items.len),
+        .live_count = @intCast(live.items.len),
+        .is_last = @intFromBool(scan.stage == .done),
+    };
+    try open.needs.appendSlice(gpa, std.mem.asBytes(&header));
+    for (scan.needs.items) |need| {
+        const wire: abi.Need = .{
+            .offset = need.range.offset,
+            .size = std.math.cast(u32, need.range.size) orelse return error.TooLarge,
+            .owner = need.owner,
+        };
+        try open.needs.appendSlice(gpa, std.mem.asBytes(&wire));
+    }
+    try open.needs.appendSlice(gpa, std.mem.sliceAsBytes(live.items));
+}
+
+pub fn qm_scan_step(scan: u32, segments: u32, count: u32, out: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(scan_step(scan, segments, count, out));
+}
+
+fn scan_close(handle: u32) Error!void {
+    const gpa = heap.engine_allocator();
+    const slot = try slot_of(handle);
+    const open = if (slot.object == .scan) slot.object.scan else return error.InvalidHandle;
+    open.needs.deinit(gpa);
+    open.scan.close();
+    gpa.destroy(open);
+    slot.object = .free;
+}
+
+pub fn qm_scan_close(scan: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(scan_close(scan));
 }
 
 // ---- text ----

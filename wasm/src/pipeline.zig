@@ -53,7 +53,8 @@ const Operator = union(enum) {
     sort: SortOperator,
 };
 
-pub const State = enum { need_input, more_output, done };
+/// `need_bytes` and `again` are a scan's.
+pub const State = enum { need_input, more_output, done, need_bytes, again };
 
 pub const Output = struct {
     bytes: []const u8 = &.{},
@@ -192,6 +193,36 @@ pub const Query = struct {
             if (!self.gathers and self.collected_size() >= output_size_min) try self.encode_collected();
         }
         return self.saturated;
+    }
+
+    // ---- for scans, which make their own chunks ----
+
+    /// Filters before anything else: a scan evaluates them itself, before it decodes the rest.
+    pub fn leading_filters(self: *const Query) usize {
+        for (self.operators, 0..) |operator, i| if (operator != .filter) return i;
+        return self.operators.len;
+    }
+
+    /// Before a chunk is made: `scratch` is the chunk's from here on.
+    pub fn begin_chunk(self: *Query) Error!void {
+        if (self.failed) return refuse("the query has failed before");
+        if (self.finished) {
+            if (self.pending.items.len > 0) return refuse("output of the finished query has not been taken");
+            try self.restart();
+        }
+        try interrupt.check();
+        _ = self.scratch.reset(.retain_capacity);
+    }
+
+    /// Runs a chunk from step `first` on.
+    pub fn run_chunk(self: *Query, chunk: Chunk, first: usize) Error!void {
+        errdefer self.failed = true;
+        try self.run(chunk, first);
+    }
+
+    /// At the end of a scan: rows that are worth a hand-over are encoded.
+    pub fn settle_output(self: *Query) Error!void {
+        if (!self.gathers and self.collected_size() >= output_size_min) try self.encode_collected();
     }
 
     pub fn hand_over(self: *Query) Output {
@@ -393,7 +424,7 @@ pub const Query = struct {
         try self.count_collected(@intCast(rows.len));
     }
 
-    fn count_collected(self: *Query, count: u32) Error!void {
+    pub fn count_collected(self: *Query, count: u32) Error!void {
         self.collected_rows += count;
         if (!self.gathers and self.collected_size() >= output_size_max) try self.encode_collected();
     }

@@ -451,7 +451,7 @@ const Decoder = struct {
 
     fn check_text(self: *Decoder, column: *const Column, start: usize) Error!void {
         @setRuntimeSafety(true);
-        if (try utf8.find_invalid(column.data, column.offsets)) |position| {
+        if (try utf8.find_invalid(column.data, column.offsets, 0)) |position| {
             return self.fail(start + position, "QMCB: text is not valid UTF-8, or an offset splits a character", .{});
         }
     }

@@ -2,10 +2,14 @@
 //!
 //! Buffers grow by doubling and are kept by `reset`, so a builder that is emptied again and again
 //! touches fresh memory once. Validity appears with the first NULL.
+//!
+//! Decoders fill a builder in two steps: values that are there are put behind the rows, side by side
+//! (`grow_dense…`), and `settle` then moves them to the rows whose validity bits are set.
 const std = @import("std");
 const bitmap = @import("bitmap.zig");
 const column_module = @import("column.zig");
 const schema = @import("schema.zig");
+const spread = @import("../encoding/spread.zig");
 const take = @import("../kernel/take.zig");
 const Column = column_module.Column;
 const DataType = schema.DataType;
@@ -15,6 +19,9 @@ pub const Error = error{ OutOfMemory, TooLarge };
 
 const Bytes = std.array_list.Aligned(u8, .fromByteUnits(column_module.alignment));
 
+/// Decoders store whole vectors.
+const dense_slack = 64;
+
 /// Behind the last value of a byte column: see `take.take_bytes`.
 const bytes_slack = 16;
 
@@ -22,6 +29,8 @@ pub const ColumnBuilder = struct {
     gpa: std.mem.Allocator,
     type: DataType,
     row_count: u32 = 0,
+    /// Values behind the last row that wait for `settle`.
+    dense_count: u32 = 0,
     validity: ?std.ArrayList(u8) = null,
     data: Bytes = .empty,
     offsets: std.ArrayList(u32) = .empty,
@@ -62,6 +71,7 @@ pub const ColumnBuilder = struct {
     /// Forgets the rows, keeps the memory.
     pub fn reset(self: *ColumnBuilder) void {
         self.row_count = 0;
+        self.dense_count = 0;
         if (self.validity) |*bits| bits.deinit(self.gpa);
         self.validity = null;
         self.data.clearRetainingCapacity();
@@ -95,17 +105,24 @@ pub const ColumnBuilder = struct {
 
     /// Makes room for `count` more validity bits, valid by default; null when none is needed yet.
     fn grow_validity(self: *ColumnBuilder, count: usize, needed: bool) Error!?[]u8 {
-        const before = self.row_count;
+        return self.extend_validity(self.row_count, count, needed);
+    }
+
+    /// The same for rows from `first` on, which need not be settled yet.
+    pub fn extend_validity(self: *ColumnBuilder, first: u32, count: usize, needed: bool) Error!?[]u8 {
         if (self.validity == null) {
             if (!needed) return null;
             var bits: std.ArrayList(u8) = .empty;
-            try bits.resize(self.gpa, bitmap.size(before));
+            try bits.ensureTotalCapacity(self.gpa, bitmap.size(@as(u64, first) + count) + dense_slack);
+            bits.items.len = bitmap.size(first);
             @memset(bits.items, 0xFF);
             self.validity = bits;
         }
         const bits = &self.validity.?;
-        try bits.resize(self.gpa, bitmap.size(@as(u64, before) + count));
-        bitmap.fill_range(bits.items, before, count, true);
+        const size = bitmap.size(@as(u64, first) + count);
+        try bits.ensureTotalCapacity(self.gpa, size + dense_slack);
+        bits.items.len = size;
+        bitmap.fill_range(bits.items, first, count, true);
         return bits.items;
     }
 
@@ -133,6 +150,107 @@ pub const ColumnBuilder = struct {
         const before = self.data.items.len;
         try self.data.resize(self.gpa, bitmap.size(@as(u64, self.row_count) + count));
         @memset(self.data.items[before..], 0);
+    }
+
+    // ---- values first, rows later ----
+
+    /// Room for `size` bytes of values behind what is there; writable `dense_slack` bytes further.
+    pub fn grow_dense(self: *ColumnBuilder, size: u64) Error![]u8 {
+        const before = self.data.items.len;
+        const wanted = std.math.cast(usize, size + dense_slack) orelse return error.TooLarge;
+        try self.data.ensureUnusedCapacity(self.gpa, wanted);
+        self.data.items.len += @intCast(size);
+        return self.data.items[before..];
+    }
+
+    /// Room for the ends of `count` values, with the end of the one before them in front.
+    pub fn grow_dense_offsets(self: *ColumnBuilder, count: u32) Error![]u32 {
+        const before = self.offsets.items.len;
+        try self.offsets.ensureUnusedCapacity(self.gpa, @as(usize, count) + dense_slack / 4);
+        self.offsets.items.len += count;
+        return self.offsets.items[before - 1 ..];
+    }
+
+    /// Room for `count` bits behind the rows and the dense values; returns all bits of the column.
+    pub fn grow_dense_bits(self: *ColumnBuilder, count: u32) Error![]u8 {
+        const before = self.data.items.len;
+        const size = bitmap.size(@as(u64, self.row_count) + self.dense_count + count);
+        try self.data.ensureTotalCapacity(self.gpa, size + dense_slack);
+        self.data.items.len = size;
+        @memset(self.data.items[before..], 0);
+        return self.data.items;
+    }
+
+    /// Chosen values of a column without NULLs, behind the dense ones.
+    pub fn append_dense(self: *ColumnBuilder, column: *const Column, indices: []const u32) Error!void {
+        switch (self.type.layout()) {
+            .none => {},
+            .bits => {
+                const first = self.row_count + self.dense_count;
+                take.take_bits(try self.grow_dense_bits(@intCast(indices.len)), first, column.data, indices);
+            },
+            .bytes => try self.append_bytes_indices(column, indices),
+            .list, .structure => unreachable,
+            else => try self.append_fixed_indices(column, indices),
+        }
+        self.dense_count += @intCast(indices.len);
+    }
+
+    /// Makes `count` rows of the dense values: all of them valid, or those whose bits are set in
+    /// `validity`, which `grow_validity` has made room for.
+    pub fn settle(self: *ColumnBuilder, count: u32) Error!void {
+        const dense = self.dense_count;
+        const first = self.row_count;
+        assert(dense <= count);
+        self.dense_count = 0;
+        self.row_count += count;
+        if (dense == count) return;
+        const bits = try self.bits_from(first, count);
+        defer if (first % 8 != 0) self.gpa.free(bits);
+        switch (self.type.layout()) {
+            .none => {},
+            .list, .structure => unreachable, // built by their own rules
+            .bits => try self.settle_bits(first, dense, bits, count),
+            .bytes => {
+                _ = try self.grow_dense_offsets(count - dense);
+                spread.spread_offsets(self.offsets.items[first..], dense, bits, count);
+            },
+            else => try self.settle_fixed(first, dense, bits, count),
+        }
+    }
+
+    /// Validity from row `first` on, moved to bit 0 where it does not begin there.
+    fn bits_from(self: *ColumnBuilder, first: u32, count: u32) Error![]u8 {
+        const source = self.validity.?.items;
+        if (first % 8 == 0) return source[first / 8 ..];
+        const bits = try self.gpa.alloc(u8, bitmap.size(count) + dense_slack);
+        bitmap.copy(bits, 0, source, first, count);
+        return bits;
+    }
+
+    fn settle_bits(self: *ColumnBuilder, first: u32, dense: u32, bits: []const u8, count: u32) Error!void {
+        const size = bitmap.size(@as(u64, first) + count);
+        try self.data.ensureTotalCapacity(self.gpa, size + dense_slack);
+        self.data.items.len = size;
+        const values = try self.gpa.alloc(u8, bitmap.size(count) + dense_slack);
+        defer self.gpa.free(values);
+        bitmap.copy(values, 0, self.data.items, first, dense);
+        spread.spread_bits(values, dense, bits, count);
+        bitmap.copy(self.data.items, first, values, 0, count);
+    }
+
+    fn settle_fixed(self: *ColumnBuilder, first: u32, dense: u32, bits: []const u8, count: u32) Error!void {
+        const size: usize = @intCast(self.type.value_size());
+        _ = try self.grow_dense(@as(u64, size) * (count - dense));
+        const target = self.data.items[first * size ..];
+        switch (size) {
+            inline 1, 2, 4, 8, 16 => |width| {
+                const T = @Int(.unsigned, width * 8);
+                const values: []T = @as([*]T, @ptrCast(@alignCast(target.ptr)))[0..count];
+                spread.spread(T, values, dense, bits, count);
+            },
+            else => spread.spread_fixed(@intCast(size), target, dense, bits, count),
+        }
     }
 
     pub fn append_range(self: *ColumnBuilder, column: *const Column, start: u32, count: u32) Error!void {

@@ -5,14 +5,15 @@ const interrupt = @import("interrupt.zig");
 /// Bytes of text between two looks at the cancel byte.
 const text_block_size = 32 * 1024;
 
-/// Where text is not UTF-8, or where one of `offsets` splits a character; null when all is well.
-pub fn find_invalid(text: []const u8, offsets: []const u32) interrupt.Error!?usize {
+/// Where text is not UTF-8, or where one of `offsets` (which count from `base`) splits a character;
+/// null when all is well.
+pub fn find_invalid(text: []const u8, offsets: []const u32, base: u32) interrupt.Error!?usize {
     @setRuntimeSafety(true);
     if (try is_ascii(text)) return null;
     if (try find_invalid_block(text)) |position| return position;
     for (offsets, 0..) |offset, row| {
         if (row % interrupt.block_rows == 0) try interrupt.check();
-        if (offset < text.len and is_continuation(text[offset])) return offset;
+        if (offset - base < text.len and is_continuation(text[offset - base])) return offset - base;
     }
     return null;
 }

@@ -162,7 +162,7 @@ pub fn bool_column(count: u32, bits: []align(column_module.alignment) const u8, 
     return .{ .type = .of(.bool), .row_count = count, .validity = validity, .data = bits };
 }
 
-fn all_null(arena: std.mem.Allocator, data_type: DataType, count: u32) Error!Column {
+pub fn all_null(arena: std.mem.Allocator, data_type: DataType, count: u32) Error!Column {
     const bits = try new_bits(arena, count);
     @memset(bits, 0);
     var column: Column = .{ .type = data_type, .row_count = count, .validity = bits };
@@ -410,7 +410,7 @@ fn product(size: u64, count: u32) Error!usize {
 }
 
 /// A literal as a whole column.
-fn repeat(arena: std.mem.Allocator, literal: *const Column, count: u32) Error!Column {
+pub fn repeat(arena: std.mem.Allocator, literal: *const Column, count: u32) Error!Column {
     if (!literal.is_valid(0)) return all_null(arena, literal.type, count);
     var column: Column = .{ .type = literal.type, .row_count = count };
     switch (literal.type.layout()) {

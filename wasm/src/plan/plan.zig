@@ -110,6 +110,18 @@ pub fn parse(arena: std.mem.Allocator, bytes: []const u8) Error!Plan {
     };
 }
 
+/// One value, as literals and constants of scans are written.
+pub fn read_value(arena: std.mem.Allocator, cursor: *Cursor) Error!Column {
+    var parser: Parser = .{ .arena = arena, .cursor = cursor.* };
+    const value = parser.parse_value() catch |err| switch (err) {
+        error.InvalidFormat, error.InvalidFilter, error.InvalidAggregate => return error.InvalidPlan,
+        error.NotSupported => return error.NotSupported,
+        error.OutOfMemory => return error.OutOfMemory,
+    };
+    cursor.* = parser.cursor;
+    return value;
+}
+
 const ParseError = error{ InvalidFormat, InvalidFilter, InvalidAggregate, NotSupported, OutOfMemory };
 
 const Parser = struct {

@@ -1,0 +1,268 @@
+"""Tables of Parquet files: which files they are, and how each is opened.
+
+The files are opened here only to learn their identity and footer; a query opens those it needs, and fails
+if one is no longer what it was.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import partial
+
+from querymode.catalog import hive, local
+from querymode.catalog.listing import Found
+from querymode.catalog.union import Member, Union
+from querymode.errors import QueryModeError, error
+from querymode.fetch import CONCURRENCY, IoGate
+from querymode.file_table import FileTable
+from querymode.footer import default_cache, load, read_many
+from querymode.store import LocalFile, StoreOptions, display_name
+from querymode.store.access import absolute
+from querymode.store.location import local_path, scheme_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping
+
+    from querymode.flat_footer import FlatFooter
+    from querymode.footer import FooterCache
+    from querymode.store import ByteSource
+
+    Path = str | os.PathLike[str]
+
+FORMATS = ("parquet",)
+#: Files that are open at the same time while footers are read.
+_OPEN_COUNT_MAX = 256
+
+
+def open_table(
+    where: Path | Iterable[Path],
+    options: StoreOptions | None = None,
+    *,
+    format: str | None = None,
+    hive_partitioning: bool | None = None,
+    hive_types: Mapping[str, str] | None = None,
+    name: str | None = None,
+    gate: IoGate | None = None,
+    cache: FooterCache | None = None,
+) -> FileTable:
+    """The table that a file, a folder, a pattern, a URL, or a list of those stands for.
+
+    `format`: "parquet" if it is known. `hive_partitioning`: whether `key=value` folders become columns: by
+    default yes, except where the files of a list differ in their keys. `hive_types`: types of such columns,
+    which are text otherwise. `gate` and `cache`: through which footers are read.
+    """
+    options = options or StoreOptions()
+    if format is not None and str(format).lower() not in FORMATS:
+        raise error(
+            "NOT_SUPPORTED", f"format={format!r} is not read yet; so far, it is: {', '.join(FORMATS)}"
+        )
+    opening = _Opening(
+        options, gate or IoGate(), cache or default_cache(), parquet_expected=format is not None
+    )
+    is_list = not isinstance(where, (str, os.PathLike))
+    found = _find_all(where, opening) if is_list else _find(where, opening)
+    members = opening.open(found)
+    values = [hive.partition_values(member.folders) for member in members]
+    names = [member.name for member in members]
+    keys = hive.partition_keys(names, values, wanted=hive_partitioning, uneven=not is_list)
+    table = Union(members, values, hive.partition_types(keys, hive_types))
+    return FileTable(table.schema(), table.files(), name)
+
+
+# ---- which files ----
+
+
+def _find_all(where: object, opening: _Opening) -> list[Found]:
+    if not isinstance(where, Iterable) or isinstance(where, (bytes, bytearray, memoryview)):
+        raise _no_path(where)
+    found: list[Found] = []
+    for item in where:
+        files = _find(item, opening, alone=False)
+        if files[0].is_named:
+            # What was written before a file's name counts: there is no folder to count from.
+            files[0].folders = tuple(os.fspath(item).split("/")[:-1])
+        found += files
+    if not found:
+        raise error("TABLE_NOT_FOUND", "a table of no files has no columns; give at least one path")
+    return found
+
+
+def _no_path(where: object) -> QueryModeError:
+    return error("TABLE_NOT_FOUND", f"{where!r} is no path; give a text, or a list of texts")
+
+
+def _find(where: object, opening: _Opening, *, alone: bool = True) -> list[Found]:
+    if not isinstance(where, (str, os.PathLike)) or not isinstance(os.fspath(where), str):
+        raise _no_path(where)
+    if not os.fspath(where):
+        raise error("TABLE_NOT_FOUND", "the path is empty; give a file, a folder or a pattern")
+    options = opening.options
+    path = absolute(os.fspath(where), options.root)
+    scheme = scheme_of(path)
+    if scheme in ("", "file"):
+        return local.find(_checked(local_path(path, options.root)), options.access)
+    if scheme in ("s3", "s3a"):
+        from querymode.catalog import s3
+
+        found = s3.find(path, options)
+        return _object_or_folder(path, opening) if alone and _is_unlisted(found) else found
+    if "*" in path.partition("?")[0]:
+        raise error(
+            "NOT_SUPPORTED",
+            f"{display_name(path)}: patterns cannot be used with {scheme}://, which has no listings; give a "
+            "list of URLs",
+        )
+    return [Found(path, (), display_name(path).rpartition("/")[2], is_named=True)]
+
+
+def _checked(path: str) -> str:
+    try:
+        good = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        good = False
+    if not good:
+        raise error("TABLE_NOT_FOUND", f"{path!r} cannot be the name of a file")
+    return path
+
+
+def _is_unlisted(found: list[Found]) -> bool:
+    return found[0].is_named
+
+
+def _object_or_folder(url: str, opening: _Opening) -> list[Found]:
+    """`s3://bucket/events.parquet` may be what other engines write: a folder of that name."""
+    from querymode.catalog import s3
+
+    found = Found(url, (), url.rpartition("/")[2], is_named=True)
+    try:
+        found.source = opening.open_remote(found)
+    except QueryModeError as failure:
+        if failure.code != "TABLE_NOT_FOUND":
+            raise
+        try:
+            return s3.folder(url.partition("://")[2], opening.options)
+        except QueryModeError:
+            raise failure from None
+    return [found]
+
+
+# ---- opening ----
+
+
+class _Opening:
+    """How the files of one table are opened and their footers read."""
+
+    def __init__(
+        self, options: StoreOptions, gate: IoGate, cache: FooterCache, *, parquet_expected: bool
+    ) -> None:
+        self.options = options
+        self.gate = gate
+        self.cache = cache
+        self.parquet_expected = parquet_expected
+
+    def open(self, found: list[Found]) -> list[Member]:
+        members: list[Member] = []
+        for start in range(0, len(found), _OPEN_COUNT_MAX):
+            batch = found[start : start + _OPEN_COUNT_MAX]
+            sources: list[ByteSource] = []
+            try:
+                self._open_batch(batch, sources)
+                members += self._members(batch, sources)
+            finally:
+                for source in sources:
+                    source.close()
+        return members
+
+    def _open_batch(self, batch: list[Found], sources: list[ByteSource]) -> None:
+        remote = {index: file for index, file in enumerate(batch) if _is_remote(file) and file.source is None}
+        opened = dict(zip(remote, self._open_together(list(remote.values())), strict=True))
+        for index, file in enumerate(batch):
+            sources.append(file.source or opened.get(index) or LocalFile(file.path, self.options.access))
+
+    def _members(self, batch: list[Found], sources: list[ByteSource]) -> list[Member]:
+        kept = self._without_other_formats(list(zip(batch, sources, strict=True)))
+        footers = load(
+            [source for _, source in kept],
+            gate=self.gate,
+            cache=self.cache,
+            parquet_expected=self.parquet_expected,
+        )
+        return [
+            Member(source.name, file.folders, self._opener(file, source, footer), footer)
+            for (file, source), footer in zip(kept, footers, strict=True)
+        ]
+
+    def _without_other_formats(self, pairs: list[tuple[Found, ByteSource]]) -> list[tuple[Found, ByteSource]]:
+        """Files in a folder of Parquet files whose names do not say what they are."""
+        doubtful = [source for file, source in pairs if file.optional]
+        sizes = [min(4, source.size) for source in doubtful]
+        ends = read_many(
+            self.gate,
+            [(source, source.size - size, size) for source, size in zip(doubtful, sizes, strict=True)],
+        )
+        others = {
+            id(source) for source, end in zip(doubtful, ends, strict=True) if end not in (b"PAR1", b"PARE")
+        }
+        return [pair for pair in pairs if id(pair[1]) not in others]
+
+    def _opener(self, file: Found, source: ByteSource, footer: FlatFooter) -> Callable[[], ByteSource]:
+        if source.local:
+            return partial(_open_again, file.path, self.options, source.identity, footer, self.cache)
+        # It holds no descriptor, and each of its reads asks for this version only. The tail has served.
+        source.tail = b""
+        return partial(_same, source)
+
+    # ---- other machines ----
+
+    def open_remote(self, file: Found) -> ByteSource:
+        tail_size = self.cache.opening_size(display_name(file.path))
+        return self.gate.open(file.path, self.options, tail_size=tail_size, known=file.known)
+
+    def _open_together(self, files: list[Found]) -> list[ByteSource]:
+        """Opening waits for an answer, so that many are asked at a time."""
+        if all(file.known is not None for file in files) or len(files) == 1:
+            return [self.open_remote(file) for file in files]
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(min(CONCURRENCY, len(files)), "querymode-open") as executor:
+            futures = [executor.submit(self.open_remote, file) for file in files]
+            try:
+                return [future.result() for future in futures]
+            except BaseException:
+                executor.shutdown(wait=False, cancel_futures=True)
+                self.gate.cancel()  # wakes those that wait for an answer
+                raise
+
+
+def _is_remote(file: Found) -> bool:
+    return file.known is not None or scheme_of(file.path) not in ("", "file")
+
+
+def _same(source: ByteSource) -> ByteSource:
+    return source
+
+
+def _open_again(
+    path: str, options: StoreOptions, identity: Hashable, footer: FlatFooter, cache: FooterCache
+) -> ByteSource:
+    source = LocalFile(path, options.access)
+    try:
+        if source.identity == identity or _is_same_file(source, identity, footer, cache):
+            return source
+    except BaseException:
+        source.close()
+        raise
+    source.close()
+    raise error(
+        "QUERY_FAILED",
+        f"{path} changed since the table was opened; open it again with table(…), and make the query anew",
+    )
+
+
+def _is_same_file(source: LocalFile, identity: Hashable, footer: FlatFooter, cache: FooterCache) -> bool:
+    """A new link or new permissions change an inode's times, but neither its content nor the footer."""
+    if not isinstance(identity, tuple) or source.identity[:4] != identity[:4]:
+        return False
+    return load([source], cache=cache)[0].blob == footer.blob

@@ -1,0 +1,451 @@
+"""Feeds row groups of files into queries: the host's half of a scan. The engine says which bytes it lacks
+(wasm/src/scan.zig), this room reads them straight into the engine's memory.
+
+While one row group is decoded, the next one's first bytes are on their way. Statistics rule out row groups
+before anything is opened; pages are the engine's own business.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections import deque
+
+from querymode import _abi
+from querymode._abi import OutputState
+from querymode.errors import QueryModeError, error
+from querymode.fetch import coalesce
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeVar
+
+    from querymode._wasm import Instance, Output
+    from querymode.fetch import IoGate, Ticket
+    from querymode.file_table import FileTable
+    from querymode.flat_footer import FlatFooter
+    from querymode.prune import Pruning
+    from querymode.store import ByteSource
+
+    T = TypeVar("T")
+
+_REQUEST = struct.Struct(_abi.SCAN_REQUEST_FORMAT)
+_SEGMENT = struct.Struct(_abi.SEGMENT_FORMAT)
+_NEED_HEADER = struct.Struct(_abi.NEED_HEADER_FORMAT)
+_NEED = struct.Struct(_abi.NEED_FORMAT)
+
+#: Of a column chunk, what is asked for at once: large enough that a request's latency does not show, …
+WINDOW_MAX = 16 << 20
+#: … and small enough that all columns together stay within a fraction of the memory.
+WINDOW_MIN = 64 << 10
+#: The same for queries that want only a few rows.
+WINDOW_FEW_ROWS = 256 << 10
+#: Footers that an instance keeps open between queries.
+OPEN_FILES_MAX = 64
+#: Row groups whose bytes are fetched before their turn.
+AHEAD_LOCAL = 1
+AHEAD_REMOTE = 3
+#: Files whose row groups are pruned by way of their handles; more go through a list of footers.
+PRUNE_HANDLES_MAX = 16
+
+
+class FileScan:
+    """What one query reads of a table of files."""
+
+    def __init__(
+        self,
+        table: FileTable,
+        columns: Sequence[int],
+        pruning: Pruning | None,
+        gate: IoGate,
+        *,
+        has_filter: bool,
+        rows_needed: int | None,
+        memory: int,
+        verify_crc: bool = False,
+    ) -> None:
+        self.table = table
+        self.columns = tuple(columns)
+        self.pruning = pruning
+        self.gate = gate
+        self.has_filter = has_filter
+        self.rows_needed = rows_needed
+        self.verify_crc = verify_crc
+        self.lanes: list[list[tuple[int, int]]] = [
+            [table.groups[index] for index in lane] for lane in table.lanes
+        ]
+        self.groups_pruned = 0
+        self._lock = threading.Lock()
+        self._pruned = pruning is None
+        self._sources: dict[int, ByteSource] = {}
+        window = max(WINDOW_MIN, min(WINDOW_MAX, memory // 8 // max(1, len(self.columns))))
+        self.window = window if rows_needed is None or rows_needed > 100_000 else min(window, WINDOW_FEW_ROWS)
+
+    @property
+    def reads_filter_first(self) -> bool:
+        """Whether some file's filter columns are read before the others."""
+        return self.has_filter and any(not source.local for source in self._sources.values())
+
+    # ---- what can be left out ----
+
+    def prune(self, instance: Instance) -> None:
+        """Takes out row groups that cannot match. The first worker does it, the others wait."""
+        with self._lock:
+            if self._pruned:
+                return
+            assert self.pruning is not None
+            kept = self._surviving(instance, self.pruning)
+            self.lanes = [[group for group in lane if group in kept] for lane in self.lanes]
+            self.groups_pruned = len(self.table.groups) - len(kept)
+            self._pruned = True
+
+    def _surviving(self, instance: Instance, pruning: Pruning) -> set[tuple[int, int]]:
+        table = self.table
+        with _StatisticsRequest(instance, table, pruning.columns) as request:
+            query = instance.query_open(pruning.plan)
+            output = instance.prune(query, request)
+            kept = instance.read(output.address, output.size) if output.size else b""
+            instance.query_close(query)
+        position = 0
+        surviving = set()
+        for number, file in enumerate(table.files):
+            count = file.footer.row_group_count
+            surviving.update((number, group) for group in range(count) if kept[position + group])
+            position += count
+        return surviving
+
+    # ---- sources ----
+
+    def source(self, number: int) -> ByteSource:
+        """The file's bytes, opened when first needed and kept for the query."""
+        with self._lock:
+            found = self._sources.get(number)
+            if found is None:
+                found = self._sources[number] = self.table.files[number].open()
+            return found
+
+    def close(self, *, verify: bool) -> None:
+        """Ends all reading. With `verify`: fails if a file was changed while it was read."""
+        self.gate.cancel()
+        with self._lock:
+            sources, self._sources = list(self._sources.values()), {}
+        try:
+            if verify:
+                for source in sources:
+                    source.verify_unchanged()
+        finally:
+            for source in sources:
+                source.close()
+
+
+class _StatisticsRequest:
+    """Asks for the statistics of some columns, of all files: wasm/src/scan_request.zig draws it."""
+
+    def __init__(self, instance: Instance, table: FileTable, columns: Sequence[str]) -> None:
+        self._instance = instance
+        self._table = table
+        self._columns = table.column_indices(columns)
+        self._blocks: list[tuple[int, int]] = []
+
+    def __enter__(self) -> bytes:
+        files = self._table.files
+        parts = [struct.pack("<II", len(files), len(self._columns))]
+        for file in files:
+            parts.append(self._footer(file.footer, len(files)))
+            parts += [file.places[index] for index in self._columns]
+        return b"".join(parts)
+
+    def _footer(self, footer: FlatFooter, count: int) -> bytes:
+        if count <= PRUNE_HANDLES_MAX:
+            return struct.pack("<II", 0, open_file(self._instance, footer))
+        address = self._instance.alloc(len(footer.blob))
+        self._instance.write(address, footer.blob)
+        self._blocks.append((address, len(footer.blob)))
+        return struct.pack("<II", address, len(footer.blob))
+
+    def __exit__(self, *_: object) -> None:
+        for address, size in self._blocks:
+            self._instance.free(address, size)
+
+
+def ask_statistics(instance: Instance, table: FileTable, columns: Sequence[str], plan: bytes) -> list[bytes]:
+    """What a plan makes of the statistics of all row groups."""
+    from querymode.execute.single import outputs
+
+    with _StatisticsRequest(instance, table, columns) as request:
+        query = instance.query_open(plan)
+        batches = list(outputs(instance, query, instance.bounds(query, request)))
+        batches += outputs(instance, query, instance.query_finish(query))
+        instance.query_close(query)
+    return batches
+
+
+def open_file(instance: Instance, footer: FlatFooter) -> int:
+    """The engine's handle of a file. An instance keeps those of the last files it saw."""
+    files = instance.files
+    found = files.pop(id(footer), None)
+    if found is None:
+        while len(files) >= OPEN_FILES_MAX:
+            oldest = next(iter(files))
+            instance.file_close(files.pop(oldest)[0])
+        found = (instance.file_open(footer.blob), footer)
+    files[id(footer)] = found
+    return found[0]
+
+
+class _Block:
+    """Memory of the engine that one read fills."""
+
+    __slots__ = ("address", "parts", "size")
+
+    def __init__(self, address: int, size: int, parts: list[int]) -> None:
+        self.address = address
+        self.size = size
+        #: Addresses of the segments in it.
+        self.parts = parts
+
+
+class GroupReader:
+    """One row group on its way into a query."""
+
+    def __init__(self, worker: Worker, number: int, group: int, *, foreseen: bool = False) -> None:
+        self._worker = worker
+        self._instance = worker.instance
+        self._file = worker.scan.table.files[number]
+        self._source = worker.scan.source(number)
+        self._blocks: list[_Block] = []
+        self._ticket: Ticket | None = None
+        self._segments: list[bytes] = []
+        self._buffers: list[tuple[int, bytearray]] = []
+        self._handle = self._guarded(lambda: self._open(group))
+        self.foreseen_requests = 0
+        self.foreseen_bytes = 0
+        if foreseen:
+            self._guarded(self._foresee)
+            return
+        #: What the first step said: needs that are on their way, or already the end.
+        self._output: Output | None = self._guarded(self._step)
+
+    def _foresee(self) -> None:
+        """Indexes are brought, and then the engine says what it would ask for next."""
+        while True:
+            segments, self._segments = b"".join(self._segments), []
+            output = self._instance.scan_step(self._handle, segments)
+            if output.state != OutputState.NEED_BYTES:
+                return
+            wire = self._instance.read(output.address, output.size)
+            count, _, is_last, _ = _NEED_HEADER.unpack_from(wire)
+            needs = _NEED.iter_unpack(wire[_NEED_HEADER.size : _NEED_HEADER.size + count * _NEED.size])
+            merged = coalesce([(offset, size) for offset, size, _ in needs])
+            self.foreseen_requests += len(merged)
+            self.foreseen_bytes += sum(part.size for part in merged)
+            if is_last:
+                return
+            self._fetch(wire)
+            self._arrive()
+
+    def _open(self, group: int) -> int:
+        worker = self._worker
+        scan = worker.scan
+        flags = worker.flags | (_abi.SCAN_VERIFY_CRC if scan.verify_crc else 0)
+        if scan.has_filter and not self._source.local:
+            flags |= _abi.SCAN_FILTER_FIRST
+        file = open_file(self._instance, self._file.footer)
+        head = _REQUEST.pack(file, group, worker.prune_query, flags, scan.window, 0)
+        places = [self._file.places[index] for index in scan.columns]
+        if scan.pruning is not None:
+            places += [self._file.places[index] for index in worker.prune_columns]
+        return self._instance.scan_open(worker.query, head + b"".join(places))
+
+    def _guarded(self, call: Callable[[], T]) -> T:
+        """Errors of the engine get the file's name, and the column's."""
+        try:
+            return call()
+        except QueryModeError as failure:
+            raise self._named(failure) from None
+
+    def _named(self, failure: QueryModeError) -> QueryModeError:
+        if failure.code not in ("INVALID_FORMAT", "NOT_SUPPORTED", "SCHEMA_MISMATCH", "QUERY_FAILED"):
+            return failure
+        index = self._instance.error_column
+        scan = self._worker.scan
+        column = None
+        if index is not None and index < len(scan.columns):
+            column = scan.table.schema.names[scan.columns[index]]
+        where = self._file.name + (f", column {column!r}" if column is not None else "")
+        place = f" (near byte {failure.offset})" if failure.offset is not None else ""
+        return error(
+            failure.code,
+            f"{where}: {failure.message}{place}",
+            table=self._file.name,
+            column=column,
+            offset=failure.offset,
+        )
+
+    def _step(self) -> Output:
+        """One step of the engine; what it needs is on its way when this returns."""
+        segments, self._segments = b"".join(self._segments), []
+        output = self._instance.scan_step(self._handle, segments)
+        if output.state == OutputState.NEED_BYTES:
+            self._fetch(self._instance.read(output.address, output.size))
+        return output
+
+    def _fetch(self, wire: bytes) -> None:
+        need_count, live_count, _, _ = _NEED_HEADER.unpack_from(wire)
+        position = _NEED_HEADER.size
+        needs = list(_NEED.iter_unpack(wire[position : position + need_count * _NEED.size]))
+        position += need_count * _NEED.size
+        self._free_dead(struct.unpack_from(f"<{live_count}I", wire, position))
+        reads: list[tuple[int, memoryview]] = []
+        for merged in coalesce([(offset, size) for offset, size, _ in needs]):
+            self._worker.allow()
+            address = self._instance.alloc(merged.size)
+            block = _Block(address, merged.size, [])
+            self._blocks.append(block)
+            for index, place in merged.parts:
+                offset, size, owner = needs[index]
+                block.parts.append(address + place)
+                self._segments.append(_SEGMENT.pack(offset, address + place, size, owner, 0))
+            reads.append((merged.offset, self._target(address, merged.size)))
+        self._ticket = self._worker.scan.gate.submit(self._source, reads)
+
+    def _target(self, address: int, size: int) -> memoryview:
+        """Where a read may write. Memory that moves is written between calls only."""
+        if not self._instance.movable:
+            return self._instance.view(address, size)
+        buffer = bytearray(size)
+        self._buffers.append((address, buffer))
+        return memoryview(buffer)
+
+    def _free_dead(self, live: Sequence[int]) -> None:
+        alive = set(live)
+        kept = []
+        for block in self._blocks:
+            if alive.isdisjoint(block.parts):
+                self._instance.free(block.address, block.size)
+            else:
+                kept.append(block)
+        self._blocks = kept
+
+    def outputs(self) -> Iterator[Output]:
+        """Every answer of the engine that may carry rows. The last one says how the query stands."""
+        while True:
+            output, self._output = self._output, None
+            if output is None:
+                output = self._guarded(self._step)
+            if output.state == OutputState.NEED_BYTES:
+                self._arrive()
+                continue
+            yield output
+            if output.state != OutputState.AGAIN:
+                return
+
+    def _arrive(self) -> None:
+        ticket, self._ticket = self._ticket, None
+        assert ticket is not None
+        ticket.wait()
+        buffers, self._buffers = self._buffers, []
+        for address, buffer in buffers:
+            self._instance.write(address, buffer)
+
+    def close(self) -> None:
+        if self._ticket is not None:
+            self._ticket.cancel()
+        self._instance.scan_close(self._handle)
+        for block in self._blocks:
+            self._instance.free(block.address, block.size)
+        self._blocks = []
+
+
+class Worker:
+    """A worker's part of a scan: its instance, the query in it, and row groups ahead of their turn."""
+
+    def __init__(self, scan: FileScan, instance: Instance, query: int, allow: Callable[[], None]) -> None:
+        self.scan = scan
+        self.instance = instance
+        self.query = query
+        self.allow = allow
+        self.flags = 0
+        self.prune_query = 0
+        self.prune_columns: tuple[int, ...] = ()
+        if scan.pruning is not None:
+            self.prune_query = instance.query_open(scan.pruning.plan)
+            self.prune_columns = scan.table.column_indices(scan.pruning.columns)
+
+    def run(
+        self,
+        lanes: Callable[[], int | None],
+        take: Callable[[int, Output], None],
+        finish: Callable[[int], None],
+    ) -> None:
+        """Lane after lane, as `lanes` hands them out: rows go to `take`, a lane's end to `finish`."""
+        ahead: deque[tuple[int, GroupReader | None]] = deque()
+        tasks = self._tasks(lanes)
+        ended: int | None = None  # a lane that wants no more rows
+        try:
+            while True:
+                self._open_ahead(ahead, tasks)
+                if not ahead:
+                    return
+                lane, reader = ahead.popleft()
+                if reader is None:
+                    finish(lane)
+                    continue
+                try:
+                    if lane != ended and self._pass_through(lane, reader, take):
+                        ended = lane
+                finally:
+                    reader.close()
+        finally:
+            for _, reader in ahead:
+                if reader is not None:
+                    reader.close()
+
+    def _pass_through(self, lane: int, reader: GroupReader, take: Callable[[int, Output], None]) -> bool:
+        output = None
+        for output in reader.outputs():
+            take(lane, output)
+        return output is not None and output.state == OutputState.DONE
+
+    def _tasks(self, lanes: Callable[[], int | None]) -> Iterator[tuple[int, tuple[int, int] | None]]:
+        while (lane := lanes()) is not None:
+            for group in self.scan.lanes[lane]:
+                yield lane, group
+            yield lane, None
+
+    def _open_ahead(
+        self,
+        ahead: deque[tuple[int, GroupReader | None]],
+        tasks: Iterator[tuple[int, tuple[int, int] | None]],
+    ) -> None:
+        """Opens row groups until enough are on their way. A few rows are not worth reading ahead for."""
+        while sum(reader is not None for _, reader in ahead) <= self._ahead_count():
+            if self.scan.rows_needed is not None and ahead:
+                return
+            task = next(tasks, None)
+            if task is None:
+                return
+            lane, group = task
+            ahead.append((lane, None if group is None else GroupReader(self, *group)))
+
+    def _ahead_count(self) -> int:
+        sources = self.scan._sources
+        remote = any(not source.local for source in sources.values())
+        return AHEAD_REMOTE if remote else AHEAD_LOCAL
+
+    def foresee(self) -> tuple[int, int]:
+        """Requests and bytes that all row groups would take. Indexes are read for it, pages are not."""
+        self.flags = _abi.SCAN_PLAN_ONLY
+        requests = size = 0
+        for lane in self.scan.lanes:
+            for group in lane:
+                reader = GroupReader(self, *group, foreseen=True)
+                requests += reader.foreseen_requests
+                size += reader.foreseen_bytes
+                reader.close()
+        return requests, size
+
+    def close(self) -> None:
+        if self.prune_query:
+            self.instance.query_close(self.prune_query)

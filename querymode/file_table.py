@@ -1,0 +1,102 @@
+"""Tables over files: a schema, the files behind it, and how their row groups are cut into lanes.
+
+A row group is a unit of work and a lane a run of consecutive row groups. Both are cut from the files alone,
+never from threads or budgets. What a file lacks of the table's columns is NULL there; what a partition folder
+says (`region=us/`) is the same in all its rows.
+"""
+
+from __future__ import annotations
+
+from querymode.memory_table import LANE_COUNT_MAX
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from querymode.flat_footer import FlatFooter
+    from querymode.schema import Schema
+    from querymode.store import ByteSource
+
+#: Where a column of the table comes from in a file, as the engine reads it (wasm/src/scan_request.zig).
+CONSTANT = (0xFFFF_FFFF).to_bytes(4, "little")
+MISSING = (0xFFFF_FFFE).to_bytes(4, "little")
+UNKNOWN = (0xFFFF_FFFD).to_bytes(4, "little")
+
+
+class TableFile:
+    """A file of a table. `places`: for every column of the table, where it comes from."""
+
+    __slots__ = ("footer", "name", "open", "places", "row_counts")
+
+    def __init__(
+        self, name: str, open_: Callable[[], ByteSource], footer: FlatFooter, places: Sequence[bytes]
+    ) -> None:
+        self.name = name
+        #: Opens it for one query. Fails when it is no longer the file whose footer this is.
+        self.open = open_
+        self.footer = footer
+        #: Four bytes of its column's number, or one of the marks above (CONSTANT with its value).
+        self.places = tuple(places)
+        self.row_counts = footer.row_counts()
+
+
+class FileTable:
+    """Files with one schema."""
+
+    def __init__(self, schema: Schema, files: Sequence[TableFile], name: str | None = None) -> None:
+        self.schema = schema
+        self.name = name
+        self.files = tuple(files)
+        #: Whether readers compare the checksums of pages.
+        self.verify_crc = False
+        #: (file, row group) in order; empty row groups are left out.
+        self.groups = [
+            (number, group)
+            for number, file in enumerate(self.files)
+            for group, rows in enumerate(file.row_counts)
+            if rows
+        ]
+        self.row_count = sum(sum(file.row_counts) for file in self.files)
+        count = len(self.groups)
+        run = max(1, -(-count // LANE_COUNT_MAX))
+        #: Each a range of `groups`.
+        self.lanes = [range(start, min(start + run, count)) for start in range(0, count, run)]
+
+    @property
+    def lane_count(self) -> int:
+        return len(self.lanes)
+
+    def lane_rows(self, lane: int) -> int:
+        groups = [self.groups[index] for index in self.lanes[lane]]
+        return sum(self.files[number].row_counts[group] for number, group in groups)
+
+    def column_indices(self, names: Sequence[str]) -> tuple[int, ...]:
+        return tuple(self.schema.index(name) for name in names)
+
+    def null_count(self, index: int) -> int | None:
+        """NULLs of a column, if the footers say."""
+        total = 0
+        for file in self.files:
+            place = file.places[index]
+            if place == MISSING:
+                total += sum(file.row_counts)
+            elif place[:4] == CONSTANT:
+                total += sum(file.row_counts) if place[-1:] == b"\x01" and _is_null_constant(place) else 0
+            else:
+                column = int.from_bytes(place, "little")
+                leaves = file.footer.leaf_ranges[column]
+                if len(leaves) != 1:
+                    return None
+                for group in range(file.footer.row_group_count):
+                    nulls = file.footer.chunk(group, leaves.start).null_count
+                    if nulls is None:
+                        return None
+                    total += nulls
+        return total
+
+
+def _is_null_constant(place: bytes) -> bool:
+    from querymode.types import decode_type
+
+    _, position = decode_type(place, 4)
+    return place[position] == 1

@@ -1,0 +1,632 @@
+"""Footers of Parquet files: in memory, else on disk, else from the file itself by way of the engine.
+
+    source → identity → memory ─┬→ FlatFooter
+                          disk ─┤
+             tail → engine → blob
+
+What is cached is the flat footer (flat_footer.py) under the source's identity: device, inode, size and times,
+or ETag. A file that changed has another identity, so an entry is never wrong, only forgotten.
+
+Entries on disk are shared by all processes of a user. They lie in a folder of their own below the one that
+keeps machine code, under the same rules (_code_cache.py): folder 0700, files 0600, ours, no links followed,
+written whole or not at all. What does not fit its checksum counts as absent; no trouble there is an error.
+
+    entry:  magic (8)  key (32)  crc32 of key and blob (u32)  size of the blob (u64)  blob
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import stat
+import struct
+import time
+from contextlib import suppress
+from functools import partial
+from zlib import crc32
+
+from querymode._abi import VERSION as ABI_VERSION
+from querymode._abi import FileFormat
+from querymode._code_cache import _open_directory
+from querymode._version import __version__
+from querymode.errors import QueryModeError, error
+from querymode.execute.single import DEFAULT_LIMIT, on_instance
+from querymode.fetch import IoGate
+from querymode.flat_footer import VERSION as FLAT_VERSION
+from querymode.flat_footer import FlatFooter
+from querymode.types import PLAIN_TYPES, decode_name, decode_type
+from querymode.vip_cache import VipCache
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Sequence
+
+    from querymode._wasm import Instance
+    from querymode.store import ByteSource
+    from querymode.types import DataType
+
+    Fields = tuple[tuple[str, DataType], ...]
+
+KIB = 1 << 10
+MIB = 1 << 20
+
+#: What is read of a file's end at first: the whole footer of nearly every file.
+TAIL_SIZE = 64 * KIB
+#: Behind the footer: its size (u32) and the magic.
+_END_SIZE = 8
+#: "PAR1", an empty footer and what follows it: nothing is shorter.
+_FILE_SIZE_MIN = 12
+#: Larger ones would not fit an engine's memory together with what they become.
+_FOOTER_SIZE_MAX = 1 << 30
+
+#: Sources whose footers are looked for together, and bytes of footers that are held for the engine.
+_BATCH_COUNT = 256
+_BATCH_SIZE = 64 * MIB
+
+MEMORY_SIZE_MAX = 64 * MIB
+MEMORY_COUNT_MAX = 50_000
+#: Smaller footers of local files are read and flattened as fast as a file of ours is found and checked.
+DISK_WORTH = 16 * KIB
+#: A file that changed this recently may change again within one tick of the clock that its times come from.
+_SETTLED_NS = 20_000_000
+
+
+class FooterCache:
+    """What is known of files, in memory; `disk` says whether entries are shared with other processes."""
+
+    def __init__(
+        self, size_max: int = MEMORY_SIZE_MAX, count_max: int = MEMORY_COUNT_MAX, *, disk: bool = True
+    ) -> None:
+        self.blobs: VipCache[bytes] = VipCache(size_max, count_max)
+        self.disk = disk
+        # By name: a file that was written anew probably has a footer of about the same size.
+        self._footer_sizes: VipCache[int] = VipCache(4 * MIB, 4096)
+
+    def tail_size(self, name: str) -> int:
+        """How much of its end to read first of the source of that name."""
+        size = self._footer_sizes.get(name) or 0
+        return max(TAIL_SIZE, size + size // 8 + _END_SIZE)
+
+    def opening_size(self, name: str) -> int:
+        """How much of its end to ask for when a remote source is opened: nothing if the rest is known."""
+        return 0 if name in self._footer_sizes else TAIL_SIZE
+
+    def note_footer_size(self, source: ByteSource, size: int) -> None:
+        if not source.local or size + _END_SIZE > TAIL_SIZE:
+            self._footer_sizes.put(source.name, size, len(source.name))
+
+    def clear(self) -> None:
+        """Forgets what is in memory."""
+        self.blobs.clear()
+        self._footer_sizes.clear()
+
+
+_default_cache = FooterCache()
+
+
+def default_cache() -> FooterCache:
+    """The cache of this process."""
+    return _default_cache
+
+
+def load(
+    sources: Sequence[ByteSource],
+    *,
+    gate: IoGate | None = None,
+    cache: FooterCache | None = None,
+    limit: int = DEFAULT_LIMIT,
+    parquet_expected: bool = True,
+) -> list[FlatFooter]:
+    """The footers of open sources, in their order. INVALID_FORMAT names the source that has none.
+
+    `limit`: bytes of memory for the engine. `parquet_expected`: whether somebody said that these are Parquet
+    files; if not, another format is NOT_SUPPORTED rather than a fault of the file.
+    """
+    gate = gate or IoGate()
+    cache = cache or _default_cache
+    footers: list[FlatFooter] = []
+    for start in range(0, len(sources), _BATCH_COUNT):
+        batch = _Batch(sources[start : start + _BATCH_COUNT], gate, cache, limit)
+        footers += batch.load(parquet_expected)
+    return footers
+
+
+class _Pending:
+    """A source whose footer has to be read."""
+
+    __slots__ = ("footer_size", "front", "index", "source", "tail")
+
+    def __init__(self, index: int, source: ByteSource, tail: bytes) -> None:
+        self.index = index
+        self.source = source
+        self.tail = tail
+        self.footer_size = 0
+        #: Bytes of the footer before the tail, if they have been read.
+        self.front = b""
+
+    @property
+    def front_size(self) -> int:
+        return max(0, self.footer_size + _END_SIZE - len(self.tail))
+
+    @property
+    def offset(self) -> int:
+        return self.source.size - _END_SIZE - self.footer_size
+
+    @property
+    def in_tail(self) -> bytes:
+        """What the tail holds of the footer."""
+        start = max(0, len(self.tail) - _END_SIZE - self.footer_size)
+        return self.tail[start : len(self.tail) - _END_SIZE]
+
+
+class _Batch:
+    def __init__(self, sources: Sequence[ByteSource], gate: IoGate, cache: FooterCache, limit: int) -> None:
+        self.sources = sources
+        self.gate = gate
+        self.cache = cache
+        self.limit = limit
+        self.footers: list[FlatFooter | None] = [None] * len(sources)
+
+    def load(self, parquet_expected: bool) -> list[FlatFooter]:
+        missing = [index for index in range(len(self.sources)) if not self._find_in_memory(index)]
+        if missing:
+            with _Disk(enabled=self.cache.disk) as disk:
+                self._load_missing(missing, disk, parquet_expected)
+        assert None not in self.footers
+        return self.footers  # type: ignore[return-value]
+
+    def _load_missing(self, missing: list[int], disk: _Disk, parquet_expected: bool) -> None:
+        # Of another machine's file an entry is cheaper than the tail; of a local one only if it is large.
+        missing = [
+            index for index in missing if self.sources[index].local or not self._find_on_disk(index, disk)
+        ]
+        pending = self._read_tails(missing)
+        for item in pending:
+            item.footer_size = _footer_size(item.source, item.tail, self.gate, parquet_expected)
+            self.cache.note_footer_size(item.source, item.footer_size)
+        pending = [item for item in pending if not self._find_large_on_disk(item, disk)]
+        for group in _groups(pending):
+            self._read_fronts(group)
+            blobs = on_instance(partial(_flatten, group=group, gate=self.gate), self.limit)
+            for item, blob in zip(group, blobs, strict=True):
+                self._keep(item, blob, disk)
+
+    def _find_in_memory(self, index: int) -> bool:
+        blob = self.cache.blobs.get(self.sources[index].identity)
+        if blob is not None:
+            self.footers[index] = _flat(blob)
+        return blob is not None
+
+    def _find_on_disk(self, index: int, disk: _Disk) -> bool:
+        source = self.sources[index]
+        blob = disk.load(source.identity)
+        if blob is None:
+            return False
+        try:
+            self.footers[index] = _flat(blob)
+        except (QueryModeError, LookupError, ValueError):  # an engine with another idea of it wrote it
+            return False
+        self.cache.blobs.put(source.identity, blob, len(blob))
+        return True
+
+    def _find_large_on_disk(self, item: _Pending, disk: _Disk) -> bool:
+        return item.source.local and item.footer_size > DISK_WORTH and self._find_on_disk(item.index, disk)
+
+    def _read_tails(self, indices: list[int]) -> list[_Pending]:
+        sources = [self.sources[index] for index in indices]
+        sizes = [
+            len(source.tail) or min(source.size, self.cache.tail_size(source.name)) for source in sources
+        ]
+        tails = read_many(
+            self.gate,
+            [(source, source.size - size, size) for source, size in zip(sources, sizes, strict=True)],
+        )
+        return [_Pending(*fields) for fields in zip(indices, sources, tails, strict=True)]
+
+    def _read_fronts(self, group: list[_Pending]) -> None:
+        """What the tails lack. Local files are read straight into the engine's memory instead."""
+        short = [item for item in group if item.front_size and not item.source.local]
+        fronts = read_many(self.gate, [(item.source, item.offset, item.front_size) for item in short])
+        for item, front in zip(short, fronts, strict=True):
+            item.front = front
+
+    def _keep(self, item: _Pending, blob: bytes, disk: _Disk) -> None:
+        self.footers[item.index] = _flat(blob)
+        source = item.source
+        if not _is_settled(source):
+            return
+        self.cache.blobs.put(source.identity, blob, len(blob))
+        if item.footer_size > DISK_WORTH or not source.local:
+            disk.store(source.identity, blob)
+
+
+def _groups(pending: list[_Pending]) -> Iterator[list[_Pending]]:
+    """Runs whose footers fit in memory together."""
+    group: list[_Pending] = []
+    size = 0
+    for item in pending:
+        if group and size + item.footer_size > _BATCH_SIZE:
+            yield group
+            group, size = [], 0
+        group.append(item)
+        size += item.footer_size
+    if group:
+        yield group
+
+
+def read_many(gate: IoGate, wanted: Sequence[tuple[ByteSource, int, int]]) -> list[bytes]:
+    """(source, offset, size) → bytes: local ones one after the other, remote ones at the same time."""
+    answers: list[bytes | bytearray] = []
+    tickets = []
+    try:
+        for source, offset, size in wanted:
+            brought = len(source.tail) - (source.size - offset)
+            if brought >= 0:
+                answers.append(source.tail[brought : brought + size])
+            elif source.local:
+                answers.append(gate.read(source, offset, size))
+            else:
+                source.check_range(offset, size)
+                target = bytearray(size)
+                answers.append(target)
+                tickets.append(gate.submit(source, [(offset, memoryview(target))]))
+        for ticket in tickets:
+            ticket.wait()
+    except BaseException:
+        for ticket in tickets:
+            ticket.cancel()
+        raise
+    return [bytes(answer) for answer in answers]
+
+
+# ---- the engine's part ----
+
+
+def _flatten(instance: Instance, group: list[_Pending], gate: IoGate) -> list[bytes]:
+    """Raw footers to flat ones, all in one visit: a change of threads costs as much as ten of them."""
+    size = max(item.footer_size for item in group)
+    address = instance.alloc(max(size, 1))
+    blobs = []
+    for item in group:
+        _place(instance, address, item, gate)
+        try:
+            output = instance.footer(FileFormat.PARQUET, address, item.footer_size, item.source.size)
+        except QueryModeError as failure:
+            raise _located(item, failure) from None
+        blobs.append(instance.read(output.address, output.size))
+    instance.free(address, max(size, 1))
+    return blobs
+
+
+def _place(instance: Instance, address: int, item: _Pending, gate: IoGate) -> None:
+    front_size = item.front_size
+    instance.write(address + front_size, item.in_tail)
+    if item.front:
+        instance.write(address, item.front)
+    elif front_size:
+        gate.submit(item.source, [(item.offset, instance.view(address, front_size))]).wait()
+
+
+def _located(item: _Pending, failure: QueryModeError) -> QueryModeError:
+    """With the file's name, and the offset in the file instead of the one in its footer."""
+    offset = None if failure.offset is None else item.offset + failure.offset
+    message = failure.message if failure.code == "INTERNAL" else f"{item.source.name}: {failure.message}"
+    return error(failure.code, message, column=failure.column, offset=offset)
+
+
+#: Files of one table mostly have the same columns: decoded once, kept once.
+_fields: VipCache[Fields] = VipCache(16 * MIB, 1024)
+#: See flat_footer.py: where the size of the columns stands.
+_COLUMNS_SIZE = struct.Struct("<24xI")
+
+
+def _flat(blob: bytes) -> FlatFooter:
+    footer = FlatFooter(blob)
+    (size,) = _COLUMNS_SIZE.unpack_from(blob)
+    columns = blob[footer._columns : footer._columns + size]
+    fields = _fields.get(columns)
+    if fields is None:
+        fields = _decode_fields(columns)
+        _fields.put(columns, fields, 2 * size + 256 * footer.column_count)
+    footer._fields = fields
+    return footer
+
+
+def _decode_fields(columns: bytes) -> Fields:
+    """What `FlatFooter.fields` decodes, with a short way for plain types: thousands of columns are common."""
+    fields = []
+    position, size = 0, len(columns)
+    while position < size:
+        end = position + 2 + int.from_bytes(columns[position : position + 2], "little")
+        data_type = PLAIN_TYPES.get(columns[end])  # type: ignore[call-overload]
+        if data_type is None:
+            name, _ = decode_name(columns, position)
+            data_type, position = decode_type(columns, end)
+        else:
+            name, position = columns[position + 2 : end].decode(), end + 1
+        fields.append((name, data_type))
+    return tuple(fields)
+
+
+def _is_settled(source: ByteSource) -> bool:
+    """Whether every later change will show in the identity."""
+    identity = source.identity
+    if not (source.local and isinstance(identity, tuple) and len(identity) == 5):
+        return True
+    changed_ns: int = identity[4]
+    return changed_ns + _SETTLED_NS < time.time_ns()
+
+
+# ---- is it Parquet at all? ----
+
+
+def _footer_size(source: ByteSource, tail: bytes, gate: IoGate, parquet_expected: bool) -> int:
+    """The size of the footer, from the last bytes of a file that ends like a Parquet file."""
+    if tail[-4:] != b"PAR1" or source.size < _FILE_SIZE_MIN:
+        raise _not_parquet(source, tail, gate, parquet_expected)
+    size = int.from_bytes(tail[-8:-4], "little")
+    if size + _FILE_SIZE_MIN > source.size:
+        raise error(
+            "INVALID_FORMAT",
+            f"{source.name} has {source.size} bytes, but says that {size} of them are its footer; the file "
+            "is damaged or was cut short",
+            offset=source.size - _END_SIZE,
+        )
+    if size > _FOOTER_SIZE_MAX:
+        raise error(
+            "NOT_SUPPORTED", f"{source.name} has a footer of {size} bytes; no more than 1 GiB is read"
+        )
+    return size
+
+
+def _not_parquet(source: ByteSource, tail: bytes, gate: IoGate, parquet_expected: bool) -> QueryModeError:
+    if source.size == 0:
+        return error(
+            "INVALID_FORMAT",
+            f"{source.name} is empty, so it is no Parquet file; write it again, or leave it out",
+        )
+    if tail[-4:] == b"PARE":
+        return error("NOT_SUPPORTED", f"{source.name}: the file is encrypted; write it without encryption")
+    (head,) = (
+        read_many(gate, [(source, 0, min(source.size, 64))]) if source.size > len(tail) else (tail[:64],)
+    )
+    other, what = _looks_like(head, tail)
+    if other and not parquet_expected:
+        return error(
+            "NOT_SUPPORTED", f"{source.name} looks like {what}; so far, Parquet is what is read: convert it"
+        )
+    return error(
+        "INVALID_FORMAT", f"{source.name} is no Parquet file: it looks like {what}; write it again", offset=0
+    )
+
+
+_HEADS = (
+    (b"ARROW1", "an Arrow file"),
+    (b"Obj\x01", "an Avro file"),
+    (b"ORC", "an ORC file"),
+    (b"\x1f\x8b", "something compressed with gzip"),
+    (b"\x28\xb5\x2f\xfd", "something compressed with zstd"),
+    (b"BZh", "something compressed with bzip2"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"SQLite format 3\0", "an SQLite database"),
+    (b"\x89HDF", "an HDF5 file"),
+)
+
+
+def _looks_like(head: bytes, tail: bytes) -> tuple[bool, str]:
+    """Whether it is some other format, and which."""
+    if tail[-4:] == b"LANC":
+        return True, "a Lance file"
+    for magic, name in _HEADS:
+        if head.startswith(magic):
+            return True, name
+    if head[8:12] == b"DUCK":
+        return True, "a DuckDB database"
+    if head.startswith(b"PAR1"):
+        return False, "the beginning of one whose end is missing"
+    if not head.strip(b"\0"):
+        return False, "a file of zeros that was never filled"
+    start = head.lstrip()[:1]
+    if _is_text(head):
+        return True, "JSON" if start in (b"{", b"[") else "text, such as CSV"
+    return False, "something else that begins with " + head[:8].hex(" ")
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        text = head.decode()
+    except UnicodeDecodeError as failure:
+        if failure.start < len(head) - 3:  # more than a letter cut in two
+            return False
+        text = head[: failure.start].decode()
+    return all(letter.isprintable() or letter in "\r\n\t\ufeff" for letter in text)
+
+
+# ---- the disk ----
+
+_MAGIC = b"QMFOOT\x01\n"
+_HEADER = struct.Struct("<8s32sIQ")
+_FOLDER, _SUFFIX, _TEMPORARY_SUFFIX = "footers", ".flat", ".new"
+DISK_SIZE_MAX = 256 * MIB
+DISK_COUNT_MAX = 16_384
+#: The least that an entry takes on the disk.
+_BLOCK_SIZE = 4 * KIB
+_ABANDONED_SECONDS = 3600.0
+#: So that what is in use stays; once a day is enough.
+_REFRESH_SECONDS = 86400.0
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class _Disk:
+    """The folder of entries, opened when first needed. Without a usable one, nothing is found or kept."""
+
+    __slots__ = ("_descriptor", "_refused")
+
+    def __init__(self, *, enabled: bool = True) -> None:
+        self._descriptor = -1
+        #: What need not be tried again: -1 nothing, 0 to open the folder, 1 to make it.
+        self._refused = -1 if enabled else 1
+
+    def __enter__(self) -> _Disk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _open(self, *, create: bool) -> bool:
+        if self._descriptor < 0 and create > self._refused:
+            self._descriptor = _open_folder(create=create)
+            self._refused = int(create)
+        return self._descriptor >= 0
+
+    def load(self, identity: Hashable) -> bytes | None:
+        """The blob stored under an identity, or None unless everything about it is right."""
+        if not self._open(create=False):
+            return None
+        try:
+            return _load_entry(self._descriptor, entry_key(identity))
+        except OSError:
+            return None
+
+    def store(self, identity: Hashable, blob: bytes) -> None:
+        if len(blob) > DISK_SIZE_MAX // 4 or not self._open(create=True):
+            return
+        try:
+            _store_entry(self._descriptor, entry_key(identity), blob)
+            # By chance, weighted with size: no process has to know what the others wrote.
+            if random.random() < 1 / 256 + len(blob) / (16 * MIB):
+                trim(self._descriptor)
+        except OSError:
+            pass
+
+
+def entry_key(identity: Hashable) -> bytes:
+    """The identity, and the engine that made the blob."""
+    text = f"{ABI_VERSION} {FLAT_VERSION} {__version__} {_engine_stamp()} {identity!r}"
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+
+
+def entry_name(key: bytes) -> str:
+    return key.hex()[:40] + _SUFFIX
+
+
+def _engine_stamp() -> str:
+    """Differs after every build; reading and hashing the module would take as long as all the rest."""
+    try:
+        status = os.stat(os.path.join(os.path.dirname(__file__), "querymode.wasm"))
+    except OSError:
+        return ""  # inside a zip, whose version says enough
+    return f"{status.st_size} {status.st_mtime_ns}"
+
+
+def _open_folder(*, create: bool) -> int:
+    """A descriptor of the folder of entries if it is ours alone, else -1."""
+    parent = _open_directory(create=create)
+    if parent is None:
+        return -1
+    descriptor = -1
+    try:
+        if create:
+            _make_folder(parent)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(_FOLDER, flags, dir_fd=parent)
+        status = os.fstat(descriptor)
+        if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == 0o700:
+            return descriptor
+        os.close(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(parent)
+    return -1
+
+
+def _make_folder(parent: int) -> None:
+    with suppress(FileExistsError):  # whatever it is: the descriptor is checked
+        os.mkdir(_FOLDER, 0o700, dir_fd=parent)
+
+
+def _load_entry(folder: int, key: bytes) -> bytes | None:
+    descriptor = os.open(entry_name(key), _READ_FLAGS, dir_fd=folder)
+    try:
+        status = os.fstat(descriptor)
+        if not _is_private_entry(status):
+            return None
+        header = os.read(descriptor, _HEADER.size)
+        # One byte more than expected, so that a file that grew does not pass for whole.
+        blob = os.read(descriptor, status.st_size - _HEADER.size + 1)
+        if not _is_verified(header, blob, key):
+            return None
+        if time.time() - status.st_mtime > _REFRESH_SECONDS:
+            os.utime(descriptor)
+        return blob
+    finally:
+        os.close(descriptor)
+
+
+def _is_private_entry(status: os.stat_result) -> bool:
+    return (
+        stat.S_ISREG(status.st_mode)
+        and stat.S_IMODE(status.st_mode) == 0o600
+        and status.st_uid == os.geteuid()
+        and _HEADER.size < status.st_size <= _HEADER.size + DISK_SIZE_MAX
+    )
+
+
+def _is_verified(header: bytes, blob: bytes, key: bytes) -> bool:
+    if len(header) != _HEADER.size:
+        return False
+    magic, stored_key, checksum, size = _HEADER.unpack(header)
+    if magic != _MAGIC or stored_key != key or size != len(blob):
+        return False
+    return bool(crc32(blob, crc32(key)) == checksum)
+
+
+def _store_entry(folder: int, key: bytes, blob: bytes) -> None:
+    name = entry_name(key)
+    # Unique among processes and threads; O_EXCL refuses a planted file or link.
+    temporary = f"{name}.{os.getpid()}.{random.getrandbits(64):x}{_TEMPORARY_SUFFIX}"
+    descriptor = os.open(temporary, _WRITE_FLAGS, 0o600, dir_fd=folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), 0o600)  # whatever the umask says
+            file.write(_HEADER.pack(_MAGIC, key, crc32(blob, crc32(key)), len(blob)))
+            file.write(blob)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def trim(folder: int, size_max: int = DISK_SIZE_MAX, count_max: int = DISK_COUNT_MAX) -> None:
+    """Where there is too much, forgets the oldest quarter, so that the next time is not soon."""
+    entries: list[tuple[float, int, str]] = []
+    for name, status in _statuses(folder):
+        if name.endswith(_SUFFIX):
+            entries.append((status.st_mtime, max(status.st_size, _BLOCK_SIZE), name))
+        elif name.endswith(_TEMPORARY_SUFFIX) and status.st_mtime < time.time() - _ABANDONED_SECONDS:
+            _forget(folder, name)
+    count, size = len(entries), sum(entry[1] for entry in entries)
+    if count <= count_max and size <= size_max:
+        return
+    for _, entry_size, name in sorted(entries):
+        if count <= count_max * 3 // 4 and size <= size_max * 3 // 4:
+            return
+        _forget(folder, name)
+        count, size = count - 1, size - entry_size
+
+
+def _statuses(folder: int) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):  # another process was faster
+                yield entry.name, entry.stat(follow_symlinks=False)
+
+
+def _forget(folder: int, name: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)

@@ -1,0 +1,279 @@
+"""Which row groups, pages and files can hold a matching row: a filter, rewritten for statistics. Pure.
+
+`rewrite` turns a filter over columns into one over their bounds. The engine evaluates it like any other, with
+one row per row group or page (wasm/src/prune.zig), and leaves out only what comes out FALSE; NULL, which is
+what an unknown bound leads to, keeps the rows. The truth table, for a column x with bounds min and max:
+
+    x = v         min <= v AND max >= v              x IS NULL        nulls > 0
+    x <> v        min <> v OR max <> v OR nan        x IS NOT NULL    nulls < rows
+    x < v         min < v                            x LIKE 'ab%'     min < 'ac' AND max >= 'ab'
+    x > v         max > v OR nan                     x IN (v, w)      like x = v OR x = w
+    x BETWEEN v AND w   max >= v AND min <= w        x NOT IN (v, w)  like x <> v AND x <> w
+
+Each but IS NULL also needs a row that is not NULL: nulls < rows. `nan`: a NaN, which is greater than
+everything, may hide above max. NOT is moved inwards first. What is not in the table might always match.
+"""
+
+from __future__ import annotations
+
+from querymode._abi import CompareOp, NodeTag
+from querymode.bind import bind_predicate
+from querymode.errors import QueryModeError
+from querymode.expr import And, Between, Column, Compare, Expr, InList, IsNull, Like, Literal, Not, Or
+from querymode.literals import plain
+from querymode.schema import Schema
+from querymode.types import BOOL, INT64, is_nested, is_vector
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from querymode.types import DataType
+
+#: Longer IN lists are pruned by their least and greatest value.
+IN_VALUES_MAX = 64
+#: Terms of an OR that are looked at; more are a residual.
+OR_TERMS_MAX = 256
+
+_NEGATED = {
+    CompareOp.EQ: CompareOp.NEQ,
+    CompareOp.NEQ: CompareOp.EQ,
+    CompareOp.LT: CompareOp.GTE,
+    CompareOp.LTE: CompareOp.GT,
+    CompareOp.GT: CompareOp.LTE,
+    CompareOp.GTE: CompareOp.LT,
+}
+_MIRRORED = {
+    CompareOp.EQ: CompareOp.EQ,
+    CompareOp.NEQ: CompareOp.NEQ,
+    CompareOp.LT: CompareOp.GT,
+    CompareOp.LTE: CompareOp.GTE,
+    CompareOp.GT: CompareOp.LT,
+    CompareOp.GTE: CompareOp.LTE,
+}
+
+
+class Pruning:
+    """A filter over statistics: the columns it speaks of, and the engine's plan."""
+
+    __slots__ = ("columns", "plan")
+
+    def __init__(self, columns: tuple[str, ...], plan: bytes) -> None:
+        self.columns = columns
+        self.plan = plan
+
+
+def rewrite(predicates: Iterable[Expr], schema: Schema) -> Pruning | None:
+    """The filter over statistics, or None where no statistic could rule anything out."""
+    from querymode.plan import encode_plan
+
+    rewriter = _Rewriter(schema)
+    terms = [term for term in map(rewriter.might, predicates) if term is not None]
+    if not terms:
+        return None
+    fields = statistics_fields(rewriter.columns, schema)
+    try:
+        wire = bind_predicate(_all(terms), Schema(fields)).wire
+    except QueryModeError:
+        return None  # the filter itself says what is wrong with it
+    return Pruning(tuple(rewriter.columns), encode_plan(fields, [bytes((NodeTag.FILTER,)) + wire]))
+
+
+#: What the engine knows of every column, in its order (wasm/src/prune.zig).
+STATISTICS = ("min", "max", "nulls", "nan", "rows", "min_exact", "max_exact")
+
+
+def statistic(kind: str, name: str) -> str:
+    """The name of a statistic of a column."""
+    return f"{kind}\0{name}"
+
+
+def statistics_fields(columns: Iterable[str], schema: Schema) -> list[tuple[str, DataType]]:
+    fields: list[tuple[str, DataType]] = []
+    for name in columns:
+        data_type = schema.type_of(name)
+        types = (data_type, data_type, INT64, BOOL, INT64, BOOL, BOOL)
+        fields += zip((statistic(kind, name) for kind in STATISTICS), types, strict=True)
+    return fields
+
+
+def _all(terms: list[Expr]) -> Expr:
+    return terms[0] if len(terms) == 1 else And(tuple(terms))
+
+
+def _any(terms: list[Expr]) -> Expr:
+    return terms[0] if len(terms) == 1 else Or(tuple(terms))
+
+
+class _Rewriter:
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        #: In the order they were met.
+        self.columns: dict[str, None] = {}
+
+    def might(self, node: Expr) -> Expr | None:
+        """When a group may hold a row for which `node` is TRUE; None: always."""
+        if isinstance(node, Not):
+            return self.might_not(node.value)
+        if isinstance(node, And):
+            terms = [term for term in map(self.might, node.terms) if term is not None]
+            return _all(terms) if terms else None
+        if isinstance(node, Or):
+            return self._either([self.might(term) for term in node.terms[: OR_TERMS_MAX + 1]])
+        if isinstance(node, Compare):
+            return self._compare(node.op, node.left, node.right)
+        if isinstance(node, Between):
+            return self._between(node)
+        if isinstance(node, InList):
+            return self._in(node)
+        if isinstance(node, Like):
+            return self._like(node)
+        if isinstance(node, IsNull):
+            return self._is_null(node.value, node.negated)
+        if isinstance(node, Column):  # a condition of its own
+            return self._compare(CompareOp.EQ, node, Literal(True))
+        return None
+
+    def might_not(self, node: Expr) -> Expr | None:
+        """The same for a row for which `node` is FALSE."""
+        if isinstance(node, Not):
+            return self.might(node.value)
+        if isinstance(node, And):
+            return self._either([self.might_not(term) for term in node.terms[: OR_TERMS_MAX + 1]])
+        if isinstance(node, Or):
+            terms = [term for term in map(self.might_not, node.terms) if term is not None]
+            return _all(terms) if terms else None
+        if isinstance(node, Compare):
+            return self._compare(_NEGATED[node.op], node.left, node.right)
+        if isinstance(node, Between):
+            below = self._compare(CompareOp.LT, node.value, node.low)
+            return self._either([below, self._compare(CompareOp.GT, node.value, node.high)])
+        if isinstance(node, InList):
+            return self._not_in(node)
+        if isinstance(node, IsNull):
+            return self._is_null(node.value, not node.negated)
+        if isinstance(node, Column):
+            return self._compare(CompareOp.EQ, node, Literal(False))
+        return None
+
+    def _either(self, terms: list[Expr | None]) -> Expr | None:
+        """An OR can rule out only what each of its terms rules out."""
+        known = [term for term in terms if term is not None]
+        return _any(known) if known and len(known) == len(terms) <= OR_TERMS_MAX else None
+
+    def _bounds(self, column: Expr) -> tuple[Expr, Expr, Expr, Expr] | None:
+        """min, max, nan and nulls < rows of a column, if it can have them."""
+        if not isinstance(column, Column) or column.name not in self.schema:
+            return None
+        data_type = self.schema.type_of(column.name)
+        if is_nested(data_type) or is_vector(data_type):
+            return None
+        self.columns[column.name] = None
+        low, high, nulls, nan, rows, *_ = (Column(statistic(kind, column.name)) for kind in STATISTICS)
+        return low, high, nan, Compare(CompareOp.LT, nulls, rows)
+
+    def _compare(self, op: CompareOp, left: Expr, right: Expr) -> Expr | None:
+        if isinstance(left, Literal):
+            left, right, op = right, left, _MIRRORED[op]
+        if not isinstance(right, Literal) or not _is_plain(right.value):
+            return None
+        bounds = self._bounds(left)
+        if bounds is None:
+            return None
+        low, high, nan, some = bounds
+        if op == CompareOp.EQ:
+            found: Expr = And((Compare(CompareOp.LTE, low, right), Compare(CompareOp.GTE, high, right)))
+        elif op == CompareOp.NEQ:
+            found = Or((Compare(op, low, right), Compare(op, high, right), nan))
+        elif op in (CompareOp.LT, CompareOp.LTE):
+            found = Compare(op, low, right)
+        else:
+            found = Or((Compare(op, high, right), nan))
+        return And((some, found))
+
+    def _between(self, node: Between) -> Expr | None:
+        if not isinstance(node.low, Literal) or not isinstance(node.high, Literal):
+            return None
+        if not _is_plain(node.low.value) or not _is_plain(node.high.value):
+            return None
+        bounds = self._bounds(node.value)
+        if bounds is None:
+            return None
+        low, high, _, some = bounds
+        return And((some, Compare(CompareOp.GTE, high, node.low), Compare(CompareOp.LTE, low, node.high)))
+
+    def _in(self, node: InList) -> Expr | None:
+        values = [value for value in node.values if value is not None]
+        if not values or not all(map(_is_plain, values)):
+            return None
+        if len(values) <= IN_VALUES_MAX:
+            return self._either([self._compare(CompareOp.EQ, node.value, Literal(value)) for value in values])
+        try:
+            least, greatest = min(values), max(values)  # type: ignore[type-var]
+        except TypeError:
+            return None
+        return self._between(Between(node.value, Literal(least), Literal(greatest)))
+
+    def _not_in(self, node: InList) -> Expr | None:
+        values = [value for value in node.values if value is not None]
+        if len(values) > IN_VALUES_MAX or not all(map(_is_plain, values)):
+            return None
+        terms = [self._compare(CompareOp.NEQ, node.value, Literal(value)) for value in values]
+        known = [term for term in terms if term is not None]
+        return _all(known) if known else None
+
+    def _like(self, node: Like) -> Expr | None:
+        prefix, whole = _prefix(node.pattern, node.escape)
+        if node.ignore_case or not prefix:
+            return None
+        if whole:
+            return self._compare(CompareOp.EQ, node.value, Literal(prefix))
+        bounds = self._bounds(node.value)
+        if bounds is None:
+            return None
+        low, high, _, some = bounds
+        terms = [some, Compare(CompareOp.GTE, high, Literal(prefix))]
+        behind = _behind(prefix)
+        if behind is not None:
+            terms.append(Compare(CompareOp.LT, low, Literal(behind)))
+        return And(tuple(terms))
+
+    def _is_null(self, value: Expr, negated: bool) -> Expr | None:
+        if not isinstance(value, Column) or self._bounds(value) is None:
+            return None
+        nulls, rows = Column(statistic("nulls", value.name)), Column(statistic("rows", value.name))
+        return Compare(CompareOp.LT, nulls, rows) if negated else Compare(CompareOp.GT, nulls, Literal(0))
+
+
+def _is_plain(value: object) -> bool:
+    """Neither NULL nor NaN: those have rules of their own, and pruning keeps out of them."""
+    given = plain(value)
+    return given is not None and not (isinstance(given, float) and given != given)
+
+
+def _prefix(pattern: str, escape: str | None) -> tuple[str, bool]:
+    """The text before a pattern's first wildcard, and whether there is no wildcard at all."""
+    prefix = []
+    characters = iter(pattern)
+    for character in characters:
+        if escape is not None and character == escape:
+            following = next(characters, None)
+            if following is None:
+                return "", False
+            prefix.append(following)
+        elif character in "%_":
+            return "".join(prefix), False
+        else:
+            prefix.append(character)
+    return "".join(prefix), True
+
+
+def _behind(prefix: str) -> str | None:
+    """The least text greater than all that begin with `prefix`, in the order of UTF-8."""
+    for end in range(len(prefix), 0, -1):
+        following = ord(prefix[end - 1]) + 1
+        if 0xD800 <= following <= 0xDFFF:  # not characters
+            following = 0xE000
+        if following <= 0x10FFFF:
+            return prefix[: end - 1] + chr(following)
+    return None

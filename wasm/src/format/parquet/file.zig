@@ -1,0 +1,55 @@
+//! A Parquet file as the engine knows it: its flat footer, and the columns that it describes.
+const std = @import("std");
+const footer = @import("footer.zig");
+const metadata = @import("metadata.zig");
+const statistics = @import("statistics.zig");
+const Leaf = metadata.Leaf;
+const Node = metadata.Node;
+
+pub const Error = error{ InvalidFormat, OutOfMemory };
+
+pub const File = struct {
+    arena: std.heap.ArenaAllocator,
+    footer: footer.FlatFooter,
+    nodes: []const Node,
+    leaves: []const Leaf,
+    writer: statistics.Writer,
+
+    /// Copies the footer.
+    pub fn open(gpa: std.mem.Allocator, blob: []const u8) Error!*File {
+        const self = try gpa.create(File);
+        errdefer gpa.destroy(self);
+        self.arena = .init(gpa);
+        errdefer self.arena.deinit();
+        const arena = self.arena.allocator();
+        self.footer = try .init(try arena.dupe(u8, blob));
+        const tree = try self.footer.tree(arena);
+        self.nodes = tree.nodes;
+        self.leaves = tree.leaves;
+        self.writer = .parse(self.footer.created_by);
+        return self;
+    }
+
+    pub fn close(self: *File) void {
+        const gpa = self.arena.child_allocator;
+        self.arena.deinit();
+        gpa.destroy(self);
+    }
+
+    pub fn origin(self: *const File, leaf: u32) statistics.Origin {
+        return .{ .leaf = &self.leaves[leaf], .order = switch (self.footer.column_order(leaf)) {
+            .undefined => .undefined,
+            .type_defined => .type_defined,
+            .ieee754_total => .ieee754_total,
+        }, .writer = self.writer };
+    }
+
+    pub fn evidence(self: *const File, row_group: u32, leaf: u32) statistics.Evidence {
+        const chunk = self.footer.chunk(row_group, leaf);
+        return .{
+            .statistics = chunk.statistics,
+            .deprecated = self.footer.chunk_extras(row_group, leaf).deprecated_bounds,
+            .value_count = chunk.value_count,
+        };
+    }
+};

@@ -1,0 +1,178 @@
+//! A column of ours from the leaves of the file: levels become validity, offsets and shape.
+//!
+//! Every leaf tells its own copy of the shape. An entry of a leaf (a value, or the mark of a missing
+//! one) has a repetition level r, at which list it goes on, and a definition level d, how far down
+//! something is there. Under a list whose elements have the levels (D, R), and (0, 0) at the top,
+//! the entries with d ≥ D and r ≤ R are the slots of a node, one each:
+//!
+//!     valid slot     d ≥ node.definition
+//!     list: element  d ≥ node.element_definition and r ≤ node.repetition
+//!
+//! Structures and lists take their shape from their first leaf. The others must agree with it.
+const std = @import("std");
+const bitmap = @import("../../core/bitmap.zig");
+const column_chunk = @import("column_chunk.zig");
+const interrupt = @import("../../core/interrupt.zig");
+const metadata = @import("metadata.zig");
+const rle = @import("../../encoding/rle.zig");
+const ChunkReader = column_chunk.ChunkReader;
+const ColumnBuilder = @import("../../core/column_builder.zig").ColumnBuilder;
+const Node = metadata.Node;
+const assert = std.debug.assert;
+
+pub const Error = column_chunk.Error;
+
+pub const NodeReader = struct {
+    node: *const Node,
+    /// Of its leaves, in order.
+    leaves: []ChunkReader,
+
+    /// A leaf at the top: its levels are its validity.
+    pub fn is_flat(self: *const NodeReader) bool {
+        return self.node.is_leaf() and self.leaves[0].leaf.max_repetition == 0 and self.leaves[0].leaf.max_definition <= 1;
+    }
+
+    pub fn skip_to(self: *const NodeReader, row: u64) Error!void {
+        for (self.leaves) |*leaf| try leaf.skip(row - leaf.row);
+    }
+
+    /// The next `count` rows, behind those of `builder`.
+    pub fn read(self: *const NodeReader, builder: *ColumnBuilder, count: u32) Error!void {
+        if (self.is_flat()) return self.leaves[0].read(builder, count);
+        const before = builder.row_count;
+        try self.read_leaves(self.node, builder, count);
+        try self.assemble(self.node, builder, .{ .definition = 0, .repetition = 0 });
+        if (builder.row_count - before != count) return disagree();
+    }
+
+    fn leaf_of(self: *const NodeReader, node: *const Node) *ChunkReader {
+        return &self.leaves[node.leaf_first - self.node.leaf_first];
+    }
+
+    fn read_leaves(self: *const NodeReader, node: *const Node, builder: *ColumnBuilder, count: u32) Error!void {
+        if (node.is_leaf()) return self.leaf_of(node).read_entries(builder, count);
+        for (node.children, 0..) |*child, i| try self.read_leaves(child, child_of(node, builder, i), count);
+    }
+
+    fn assemble(self: *const NodeReader, node: *const Node, builder: *ColumnBuilder, parent: Slot) Error!void {
+        const leaf = self.leaf_of(node);
+        const shape: Shape = .{ .definitions = leaf.definitions.items, .repetitions = leaf.repetitions.items, .parent = parent };
+        switch (node.type.layout()) {
+            .list => try self.assemble_list(node, builder, shape),
+            .structure => try self.assemble_structure(node, builder, shape),
+            else => try settle_leaf(node, builder, shape),
+        }
+    }
+
+    fn assemble_structure(self: *const NodeReader, node: *const Node, builder: *ColumnBuilder, shape: Shape) Error!void {
+        const first = builder.row_count;
+        builder.row_count += try add_validity(node, builder, shape);
+        for (node.children, builder.children) |*child, *child_builder| {
+            try self.assemble(child, child_builder, shape.parent);
+            if (child_builder.row_count != builder.row_count) return disagree();
+        }
+        assert(builder.row_count >= first);
+    }
+
+    fn assemble_list(self: *const NodeReader, node: *const Node, builder: *ColumnBuilder, shape: Shape) Error!void {
+        const count = try add_validity(node, builder, shape);
+        const elements = try add_offsets(node, builder, shape, count);
+        builder.row_count += count;
+        const inner: Slot = .{ .definition = node.element_definition, .repetition = node.repetition };
+        const entries = &builder.children[0];
+        if (node.type.tag == .map) entries.row_count += elements;
+        const base = builder.offsets.getLast() - elements;
+        for (node.children, 0..) |*child, i| {
+            const child_builder = child_of(node, builder, i);
+            try self.assemble(child, child_builder, inner);
+            if (child_builder.row_count != base + elements) return disagree();
+        }
+    }
+};
+
+/// Levels from which on an entry is a slot.
+const Slot = struct { definition: u8, repetition: u8 };
+
+const Shape = struct {
+    definitions: []const u8,
+    repetitions: []const u8,
+    parent: Slot,
+
+    fn is_slot(self: *const Shape, i: usize) bool {
+        return self.definitions[i] >= self.parent.definition and self.repetitions[i] <= self.parent.repetition;
+    }
+
+    /// Every entry is a slot.
+    fn is_plain(self: *const Shape, node_repetition_max: u8) bool {
+        return self.parent.definition == 0 and node_repetition_max == self.parent.repetition;
+    }
+};
+
+/// A map's two children lie in a structure of their own.
+fn child_of(node: *const Node, builder: *ColumnBuilder, index: usize) *ColumnBuilder {
+    return if (node.type.tag == .map) &builder.children[0].children[index] else &builder.children[index];
+}
+
+fn settle_leaf(node: *const Node, builder: *ColumnBuilder, shape: Shape) Error!void {
+    const count = try add_validity(node, builder, shape);
+    if (node.type.tag == .null) {
+        builder.row_count += count;
+        builder.dense_count = 0;
+        return;
+    }
+    const valid = if (builder.validity) |bits| count_valid(bits.items, builder.row_count, count) else count;
+    if (valid != builder.dense_count) return disagree();
+    try builder.settle(count);
+}
+
+fn count_valid(bits: []const u8, first: u32, count: u32) u32 {
+    var valid: u32 = 0;
+    for (first..first + count) |row| valid += @intFromBool(bitmap.get(bits.ptr, row));
+    return valid;
+}
+
+/// Adds a validity bit for every slot, where the node may be NULL; returns how many slots there are.
+fn add_validity(node: *const Node, builder: *ColumnBuilder, shape: Shape) Error!u32 {
+    const entries: u32 = @intCast(shape.definitions.len);
+    const first = builder.row_count;
+    // A node that cannot be NULL itself still has slots where one above it is.
+    if (node.definition <= shape.parent.definition or node.type.tag == .null) {
+        var count: u32 = 0;
+        for (0..entries) |i| count += @intFromBool(shape.is_slot(i));
+        _ = try builder.extend_validity(first, count, false);
+        return count;
+    }
+    const bits = (try builder.extend_validity(first, entries, true)).?;
+    var row = first;
+    for (shape.definitions, 0..) |level, i| {
+        if (!shape.is_slot(i)) continue;
+        if (level < node.definition) bitmap.clear(bits.ptr, row);
+        row += 1;
+    }
+    // Entries that are no slots took room.
+    builder.validity.?.items.len = bitmap.size(row);
+    return row - first;
+}
+
+/// Adds the end of every slot of a list; returns how many elements they have together.
+fn add_offsets(node: *const Node, builder: *ColumnBuilder, shape: Shape, count: u32) Error!u32 {
+    const base = builder.offsets.getLast();
+    const ends = (try builder.grow_dense_offsets(count))[1..];
+    var slot: usize = 0;
+    var elements: u32 = 0;
+    for (shape.definitions, shape.repetitions, 0..) |definition, repetition, i| {
+        if (shape.is_slot(i)) slot += 1;
+        if (definition >= node.element_definition and repetition <= node.repetition) {
+            if (slot == 0) return disagree(); // the rows of a chunk begin with a new row
+            if (elements == std.math.maxInt(u32) - base) return error.TooLarge;
+            elements += 1;
+        }
+        if (slot > 0) ends[slot - 1] = base + elements;
+    }
+    return elements;
+}
+
+fn disagree() error{InvalidFormat} {
+    interrupt.describe("the levels of a nested column contradict each other", .{});
+    return error.InvalidFormat;
+}

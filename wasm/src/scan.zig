@@ -1,0 +1,901 @@
+//! Reads one row group of a file into a query: which bytes it needs, which rows can matter, what is
+//! decoded. The host only fetches.
+//!
+//!     open → [indexes → rows that may match] → [filter: rows that match] → rows → done
+//!                  ↓ need bytes                     ↓ need bytes             ↓ need bytes, or output
+//!
+//! `step` goes on until it lacks bytes, has output or is done. Rows pass in chunks that are cut from
+//! the row group and the filter alone, never from what was fetched together: sums of floats come out
+//! the same however the bytes arrive.
+//!
+//! The query's leading filters are taken apart into their AND terms. A term over one column is asked
+//! once per entry of its dictionary, and its rows by their codes; other terms follow, over decoded
+//! values, while rows are left. The columns behind the filter are decoded for chunks in which rows are
+//! left, and when that is half of them or fewer, only those rows.
+//! With `filter_first` the filter runs over the whole row group before any other column is even asked
+//! for: it costs a second decoding of the filter's columns where rows survive, and saves reading what
+//! no surviving row needs. The host decides that: it knows what a request costs.
+const std = @import("std");
+const bitmap = @import("core/bitmap.zig");
+const column_chunk = @import("format/parquet/column_chunk.zig");
+const column_module = @import("core/column.zig");
+const expression_module = @import("plan/expression.zig");
+const interrupt = @import("core/interrupt.zig");
+const metadata = @import("format/parquet/metadata.zig");
+const nested = @import("format/parquet/nested.zig");
+const page_index = @import("format/parquet/page_index.zig");
+const pipeline = @import("pipeline.zig");
+const prune = @import("prune.zig");
+const segments_module = @import("format/segments.zig");
+const ChunkReader = column_chunk.ChunkReader;
+const Column = column_module.Column;
+const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
+const DataType = @import("core/schema.zig").DataType;
+const Expression = expression_module.Expression;
+const File = @import("format/parquet/file.zig").File;
+const NodeReader = nested.NodeReader;
+const Query = pipeline.Query;
+const Range = segments_module.Range;
+const RowRange = prune.RowRange;
+const Segment = segments_module.Segment;
+const Selection = expression_module.Selection;
+const assert = std.debug.assert;
+
+pub const Error = pipeline.Error || nested.Error || prune.Error;
+
+/// Where a column of the query's input comes from.
+pub const Input = union(enum) {
+    /// A top-level column of the file.
+    node: u32,
+    /// One row, repeated.
+    constant: Column,
+};
+
+pub const Options = struct {
+    row_group: u32,
+    window_size: u64,
+    verify_crc: bool = false,
+    /// Run the filter over the whole row group before the other columns are asked for.
+    filter_first: bool = false,
+    /// Say what would be read, and read nothing but indexes.
+    plan_only: bool = false,
+};
+
+/// A filter over statistics, and what its columns are in this file.
+pub const Prune = struct {
+    predicate: *const Expression,
+    bindings: []const prune.Binding,
+    types: []const DataType,
+};
+
+pub const Progress = enum { need_bytes, output, done };
+
+/// A range that is missing, and the leaf reader that wants it.
+pub const Need = struct { range: Range, owner: u32 };
+
+const Stage = enum { start, indexes, filter, rows, done };
+
+/// Rows that pass together.
+const Cut = struct { row: u64, count: u32 };
+
+/// A cut in which rows are left, and around them the spans that the other columns are read in.
+const Survivor = struct { cut: Cut, spans: []const Span };
+
+/// Selected rows further apart than this are read as two spans, and what lies between is skipped.
+const span_gap = 512;
+
+/// A part of the filter. All parts must be TRUE.
+const Term = struct {
+    expression: *const Expression,
+    /// Inputs that it names.
+    columns: []const bool,
+    /// The one input that it names, if it is one that can be asked by its dictionary.
+    single: ?u32,
+    /// For every code of the dictionary, and then for NULL: 1 if the term is TRUE.
+    verdicts: ?[]const u8 = null,
+
+    /// Sorted first: terms that may cost a look at a dictionary only; last: those that may fail, in
+    /// their order, since the others take out rows that must not fail.
+    fn rank(self: *const Term) u8 {
+        if (self.expression.fallible) return 2;
+        return if (self.single != null) 0 else 1;
+    }
+
+    fn before(_: void, a: Term, b: Term) bool {
+        return a.rank() < b.rank();
+    }
+};
+
+/// What is known of an input in the cut being worked on.
+const Known = enum { unread, codes, values };
+
+const Reader = struct {
+    node: NodeReader,
+    /// Its first leaf in `leaves`.
+    first: u32,
+};
+
+pub const Scan = struct {
+    gpa: std.mem.Allocator,
+    arena: std.heap.ArenaAllocator,
+    query: *Query,
+    file: *File,
+    options: Options,
+    prune: ?Prune,
+    row_count: u64,
+    stage: Stage = .start,
+    inputs: []const Input,
+    /// One per input that is read from the file; null for constants.
+    readers: []?Reader,
+    leaves: []ChunkReader,
+    builders: []ColumnBuilder,
+    /// Leading filters of the query, their terms, and which inputs they name.
+    filter_count: usize,
+    terms: []Term = &.{},
+    filtered: []bool,
+    /// Inputs that somebody behind the filter names.
+    used: []bool = &.{},
+    known: []Known = &.{},
+    /// Codes of the cut's rows, for inputs that are known by them.
+    codes: []std.ArrayList(u32) = &.{},
+    /// Rows that may match, and how far they have been cut.
+    ranges: []const RowRange,
+    range_index: usize = 0,
+    range_row: u64 = 0,
+    /// The cut being worked on.
+    cut: ?Cut = null,
+    /// After the filter ran over everything: the cuts in which rows are left.
+    surviving: std.ArrayList(Survivor) = .empty,
+    surviving_next: usize = 0,
+    filter_done: bool = false,
+    use_indexes: bool = false,
+    needs: std.ArrayList(Need) = .empty,
+    scratch_needs: column_chunk.Needs = .empty,
+    stats: Stats = .{},
+
+    pub const Stats = struct { rows_pruned: u64 = 0, rows_read: u64 = 0, pages_pruned: u64 = 0 };
+
+    pub fn open(gpa: std.mem.Allocator, query: *Query, file: *File, inputs: []const Input, pruning: ?Prune, options: Options) Error!*Scan {
+        const self = try gpa.create(Scan);
+        errdefer gpa.destroy(self);
+        const row_count = file.footer.row_group(options.row_group).row_count;
+        self.* = .{
+            .gpa = gpa,
+            .arena = .init(gpa),
+            .query = query,
+            .file = file,
+            .options = options,
+            .prune = pruning,
+            .row_count = row_count,
+            .inputs = inputs,
+            .readers = &.{},
+            .leaves = &.{},
+            .builders = &.{},
+            .filter_count = query.leading_filters(),
+            .filtered = &.{},
+            .ranges = &.{},
+        };
+        errdefer self.release();
+        const arena = self.arena.allocator();
+        self.inputs = try self.copy_inputs(arena, inputs);
+        if (pruning) |given| self.prune = try copy_prune(arena, given);
+        self.ranges = try arena.dupe(RowRange, &.{.{ .begin = 0, .end = row_count }});
+        self.filtered = try arena.alloc(bool, inputs.len);
+        @memset(self.filtered, false);
+        for (query.plan.nodes[0..self.filter_count]) |*node| mark_columns(&node.step.filter, self.filtered);
+        self.used = try arena.alloc(bool, inputs.len);
+        mark_used(query, self.filter_count, self.used);
+        self.known = try arena.alloc(Known, inputs.len);
+        try self.open_readers(arena);
+        self.codes = try arena.alloc(std.ArrayList(u32), inputs.len);
+        for (self.codes) |*codes| codes.* = .empty;
+        try self.open_terms(arena);
+        return self;
+    }
+
+    fn open_terms(self: *Scan, arena: std.mem.Allocator) Error!void {
+        var terms: std.ArrayList(Term) = .empty;
+        for (self.query.plan.nodes[0..self.filter_count]) |*node| try self.add_terms(arena, &terms, &node.step.filter);
+        std.mem.sort(Term, terms.items, {}, Term.before);
+        self.terms = terms.items;
+    }
+
+    fn add_terms(self: *Scan, arena: std.mem.Allocator, terms: *std.ArrayList(Term), expression: *const Expression) Error!void {
+        if (expression.node == .logical_and) {
+            for (expression.node.logical_and) |*term| try self.add_terms(arena, terms, term);
+            return;
+        }
+        const columns = try arena.alloc(bool, self.inputs.len);
+        @memset(columns, false);
+        mark_columns(expression, columns);
+        try terms.append(arena, .{ .expression = expression, .columns = columns, .single = self.single_input(expression, columns) });
+    }
+
+    fn single_input(self: *const Scan, expression: *const Expression, columns: []const bool) ?u32 {
+        if (expression.fallible) return null;
+        var found: ?u32 = null;
+        for (columns, 0..) |named, i| if (named) {
+            if (found != null or self.readers[i] == null) return null;
+            found = @intCast(i);
+        };
+        const input = found orelse return null;
+        const reader = &self.readers[input].?;
+        return if (reader.node.is_flat()) input else null;
+    }
+
+    /// Constants outlive the request that brought them.
+    fn copy_inputs(self: *Scan, arena: std.mem.Allocator, inputs: []const Input) Error![]const Input {
+        const copies = try arena.dupe(Input, inputs);
+        for (copies, self.query.plan.input) |*input, field| if (input.* == .constant) {
+            var builder: ColumnBuilder = try .init(arena, field.type);
+            if (input.constant.is_valid(0)) try builder.append_range(&input.constant, 0, 1) else try builder.append_nulls(1);
+            input.constant = try builder.finish(arena);
+        };
+        return copies;
+    }
+
+    fn copy_prune(arena: std.mem.Allocator, given: Prune) Error!Prune {
+        var copy = given;
+        copy.types = try arena.dupe(DataType, given.types);
+        const bindings = try arena.dupe(prune.Binding, given.bindings);
+        for (bindings) |*binding| if (binding.* == .constant) {
+            var builder: ColumnBuilder = try .init(arena, binding.constant.type);
+            try builder.append_range(&binding.constant, 0, 1);
+            binding.constant = try builder.finish(arena);
+        };
+        copy.bindings = bindings;
+        return copy;
+    }
+
+    fn open_readers(self: *Scan, arena: std.mem.Allocator) Error!void {
+        var leaf_count: usize = 0;
+        for (self.inputs) |input| if (input == .node) {
+            leaf_count += self.file.nodes[input.node].leaf_count;
+        };
+        self.leaves = try arena.alloc(ChunkReader, leaf_count);
+        self.readers = try arena.alloc(?Reader, self.inputs.len);
+        const builders = try arena.alloc(ColumnBuilder, self.inputs.len);
+        var next: u32 = 0;
+        for (self.inputs, self.readers, builders, self.query.plan.input, 0..) |input, *reader, *builder, field, i| {
+            builder.* = try .init(self.gpa, field.type);
+            self.builders = builders[0 .. i + 1];
+            reader.* = null;
+            if (input != .node) continue;
+            const node = &self.file.nodes[input.node];
+            for (self.leaves[next..][0..node.leaf_count], node.leaf_first..) |*leaf, index| leaf.* = self.open_leaf(@intCast(index));
+            reader.* = .{ .node = .{ .node = node, .leaves = self.leaves[next..][0..node.leaf_count] }, .first = next };
+            next += node.leaf_count;
+        }
+    }
+
+    fn open_leaf(self: *Scan, index: u32) ChunkReader {
+        return .init(self.gpa, &self.file.leaves[index], self.file.footer.chunk(self.options.row_group, index), .{
+            .file_size = self.file.footer.file_size,
+            .row_count = self.row_count,
+            .window_size = self.options.window_size,
+            .verify_crc = self.options.verify_crc,
+        });
+    }
+
+    pub fn close(self: *Scan) void {
+        const gpa = self.gpa;
+        self.release();
+        gpa.destroy(self);
+    }
+
+    fn release(self: *Scan) void {
+        for (self.leaves) |*leaf| leaf.deinit();
+        for (self.builders) |*builder| builder.deinit();
+        for (self.codes) |*codes| codes.deinit(self.gpa);
+        self.surviving.deinit(self.gpa);
+        self.needs.deinit(self.gpa);
+        self.scratch_needs.deinit(self.gpa);
+        self.arena.deinit();
+    }
+
+    // ---- bytes ----
+
+    pub fn add_segment(self: *Scan, owner: u32, segment: Segment) Error!void {
+        if (owner >= self.leaves.len) {
+            interrupt.describe("bytes for column chunk {d} of {d}", .{ owner, self.leaves.len });
+            return error.InvalidPlan;
+        }
+        try self.leaves[owner].segments.add(self.gpa, segment);
+    }
+
+    /// Segments that are no longer needed are forgotten; the host asks which ones are left.
+    fn forget_segments(self: *Scan) void {
+        for (self.leaves) |*leaf| leaf.segments.forget_before(leaf.oldest_used());
+    }
+
+    fn note_needs(self: *Scan, owner: usize) Error!void {
+        for (self.scratch_needs.items) |range| try self.needs.append(self.gpa, .{ .range = range, .owner = @intCast(owner) });
+        self.scratch_needs.clearRetainingCapacity();
+    }
+
+    // ---- steps ----
+
+    pub fn step(self: *Scan) Error!Progress {
+        self.needs.clearRetainingCapacity();
+        while (true) switch (self.stage) {
+            .start => {
+                self.stage = .indexes;
+                if (try self.need_indexes()) return .need_bytes;
+            },
+            .indexes => {
+                if (!try self.apply_indexes()) return self.finish();
+                self.stage = if (self.options.filter_first and self.filter_count > 0) .filter else .rows;
+                const needs_pages = try self.need_pages();
+                if (self.options.plan_only) return self.plan_rows();
+                if (needs_pages) return .need_bytes;
+            },
+            .filter => {
+                if (!try self.run_filter()) return .need_bytes;
+                if (self.surviving.items.len == 0) return self.finish();
+                self.rewind();
+                self.stage = .rows;
+                if (try self.need_surviving()) return .need_bytes;
+            },
+            .rows => {
+                const cut = (try self.next_cut()) orelse return self.finish();
+                if (!try self.prepare(cut)) {
+                    self.forget_segments();
+                    return .need_bytes;
+                }
+                try self.read_cut(cut);
+                self.cut = null;
+                if (self.query.saturated) return self.finish();
+                if (self.query.pending.items.len > 0) return .output;
+            },
+            .done => return .done,
+        };
+    }
+
+    /// The last step of a plan: what the rows would need. With an index these are the pages, which
+    /// have been asked for already; else the chunks, window by window.
+    fn plan_rows(self: *Scan) Error!Progress {
+        for (self.leaves, 0..) |*leaf, owner| {
+            if (!self.use_indexes) try leaf.need_whole(&self.scratch_needs);
+            try self.note_needs(owner);
+        }
+        self.stage = .done;
+        return if (self.needs.items.len > 0) .need_bytes else .done;
+    }
+
+    fn uses_only_dictionary(self: *const Scan, leaf: *const ChunkReader) bool {
+        const number = (@intFromPtr(leaf.leaf) - @intFromPtr(self.file.leaves.ptr)) / @sizeOf(metadata.Leaf);
+        return self.file.footer.chunk_extras(self.options.row_group, @intCast(number)).all_dictionary;
+    }
+
+    fn finish(self: *Scan) Error!Progress {
+        self.stage = .done;
+        try self.query.settle_output();
+        return .done;
+    }
+
+    // ---- page indexes ----
+
+    /// Asks for the indexes, where they exist and can help.
+    fn need_indexes(self: *Scan) Error!bool {
+        if (self.row_count == 0) return false;
+        if (self.prune == null and !(self.options.filter_first and self.filter_count > 0)) return false;
+        for (self.leaves) |*leaf| if (leaf.chunk.offset_index == null) return false;
+        if (self.prune != null and !self.options.filter_first and !self.any_column_index()) return false;
+        for (self.leaves, 0..) |*leaf, owner| {
+            try self.need_span(owner, leaf.chunk.offset_index.?);
+            if (self.is_pruned_by(leaf)) if (leaf.chunk.column_index) |span| try self.need_span(owner, span);
+        }
+        self.use_indexes = true;
+        return self.needs.items.len > 0;
+    }
+
+    fn any_column_index(self: *const Scan) bool {
+        for (self.leaves) |*leaf| if (self.is_pruned_by(leaf) and leaf.chunk.column_index != null) return true;
+        return false;
+    }
+
+    fn is_pruned_by(self: *const Scan, leaf: *const ChunkReader) bool {
+        const pruning = self.prune orelse return false;
+        for (pruning.bindings) |binding| switch (binding) {
+            .leaf => |index| if (&self.file.leaves[index] == leaf.leaf) return true,
+            else => {},
+        };
+        return false;
+    }
+
+    fn need_span(self: *Scan, owner: usize, span: metadata.Span) Error!void {
+        try self.needs.append(self.gpa, .{ .range = .{ .offset = span.offset, .size = span.size }, .owner = @intCast(owner) });
+    }
+
+    /// Reads the indexes and keeps the rows that may match; false when there are none.
+    fn apply_indexes(self: *Scan) Error!bool {
+        if (self.row_count == 0) return false;
+        if (!self.use_indexes) return true;
+        const arena = self.arena.allocator();
+        const limits: page_index.Limits = .{ .file_size = self.file.footer.file_size, .row_count = self.row_count };
+        for (self.leaves) |*leaf| {
+            const bytes = find_span(leaf, leaf.chunk.offset_index.?) orelse return not_fetched();
+            const index = try page_index.read_offset_index(arena, bytes, limits);
+            if (index.page_count() == 0) {
+                self.use_indexes = false;
+                return true;
+            }
+            leaf.use_index(index);
+        }
+        if (self.prune) |pruning| try self.prune_pages(arena, pruning);
+        if (self.ranges.len == 0) return false;
+        const whole = self.ranges.len == 1 and self.ranges[0].count() == self.row_count;
+        if (whole and !self.options.filter_first) {
+            // All pages are wanted: reading them as one piece takes fewer requests.
+            self.use_indexes = false;
+            for (self.leaves) |*leaf| leaf.index = null;
+        }
+        return true;
+    }
+
+    fn prune_pages(self: *Scan, arena: std.mem.Allocator, pruning: Prune) Error!void {
+        const pages = try arena.alloc(?prune.Pages, pruning.bindings.len);
+        for (pages, pruning.bindings) |*of_column, binding| {
+            of_column.* = null;
+            if (binding != .leaf) continue;
+            const leaf = self.find_leaf(binding.leaf) orelse continue;
+            const span = leaf.chunk.column_index orelse continue;
+            if (leaf.index.?.page_count() == 0) continue;
+            const bytes = find_span(leaf, span) orelse return not_fetched();
+            of_column.* = .{
+                .offset_index = leaf.index.?,
+                .column_index = try page_index.read_column_index(arena, bytes, leaf.index.?.page_count()),
+            };
+        }
+        self.ranges = try prune.page_ranges(arena, self.file, self.options.row_group, pruning.predicate, pruning.bindings, pruning.types, pages);
+        var kept: u64 = 0;
+        for (self.ranges) |range| kept += range.count();
+        self.stats.rows_pruned = self.row_count - kept;
+    }
+
+    fn find_leaf(self: *Scan, index: u32) ?*ChunkReader {
+        for (self.leaves) |*leaf| if (leaf.leaf == &self.file.leaves[index]) return leaf;
+        return null;
+    }
+
+    /// Asks for all pages of the rows that may match, of the columns that come first.
+    fn need_pages(self: *Scan) Error!bool {
+        if (!self.use_indexes) return false;
+        for (self.readers, 0..) |*reader, i| if (reader.*) |*found| {
+            if (self.stage == .filter and !self.filtered[i]) continue;
+            for (found.node.leaves, found.first..) |*leaf, owner| {
+                if (self.uses_only_dictionary(leaf)) try leaf.need_dictionary_early(&self.scratch_needs);
+                for (self.ranges) |range| try leaf.need_rows(range.begin, range.end, &self.scratch_needs);
+                try self.note_needs(owner);
+            }
+        };
+        return self.needs.items.len > 0;
+    }
+
+    // ---- cutting ----
+
+    fn next_cut(self: *Scan) Error!?Cut {
+        if (self.cut) |cut| return cut;
+        if (self.filter_done) {
+            if (self.surviving_next == self.surviving.items.len) return null;
+            self.cut = self.surviving.items[self.surviving_next].cut;
+            self.surviving_next += 1;
+            return self.cut;
+        }
+        while (self.range_index < self.ranges.len) {
+            const range = self.ranges[self.range_index];
+            const row = @max(self.range_row, range.begin);
+            if (row < range.end) {
+                const count: u32 = @intCast(@min(range.end - row, expression_module.chunk_rows));
+                self.range_row = row + count;
+                self.cut = .{ .row = row, .count = count };
+                return self.cut;
+            }
+            self.range_index += 1;
+        }
+        return null;
+    }
+
+    /// Whether the bytes for a cut are here.
+    fn prepare(self: *Scan, cut: Cut) Error!bool {
+        const whole = whole_span(cut.count);
+        for (self.readers, self.filtered) |*reader, filtered| if (reader.*) |*found| {
+            const spans = if (self.filter_done and !filtered) self.surviving.items[self.surviving_next - 1].spans else &whole;
+            try self.prepare_spans(found, cut, spans);
+        };
+        return self.needs.items.len == 0;
+    }
+
+    fn prepare_spans(self: *Scan, reader: *const Reader, cut: Cut, spans: []const Span) Error!void {
+        for (reader.node.leaves, reader.first..) |*leaf, owner| {
+            for (spans) |span| {
+                if (!try leaf.prepare(cut.row + span.begin, cut.row + span.end, &self.scratch_needs)) break;
+            }
+            try self.note_needs(owner);
+        }
+    }
+
+    // ---- the filter over everything ----
+
+    /// Decodes the filter's columns and notes where rows are left; false when bytes are missing.
+    fn run_filter(self: *Scan) Error!bool {
+        while (try self.next_cut()) |cut| {
+            for (self.readers, self.filtered) |*reader, filtered| {
+                if (filtered) if (reader.*) |*found| try self.prepare_spans(found, cut, &whole_span(cut.count));
+            }
+            if (self.needs.items.len > 0) return false;
+            const selection = (try self.select(cut)).?;
+            if (selection.count > 0) {
+                try self.surviving.append(self.gpa, .{ .cut = cut, .spans = try self.spans_of(cut, selection) });
+            }
+            self.cut = null;
+        }
+        self.filter_done = true;
+        return true;
+    }
+
+    /// What the other columns are read in. More than half of the rows are read as all of them.
+    fn spans_of(self: *Scan, cut: Cut, selection: Selection) Error![]const Span {
+        const arena = self.arena.allocator();
+        if (selection.count * 2 > cut.count) return arena.dupe(Span, &whole_span(cut.count));
+        const rows = try self.query.scratch.allocator().alloc(u32, selection.count);
+        _ = bitmap.indices(selection.bits, cut.count, rows);
+        return find_spans(arena, rows);
+    }
+
+    /// The filter's columns are read once more, where rows are left.
+    fn rewind(self: *Scan) void {
+        for (self.readers, self.filtered) |*reader, filtered| if (reader.*) |*found| {
+            if (!filtered) continue;
+            for (found.node.leaves) |*leaf| leaf.rewind();
+        };
+    }
+
+    /// Asks for the pages of the other columns that hold surviving rows.
+    fn need_surviving(self: *Scan) Error!bool {
+        if (!self.use_indexes) return false;
+        for (self.readers, self.filtered) |*reader, filtered| if (reader.*) |*found| {
+            if (filtered) continue;
+            for (found.node.leaves, found.first..) |*leaf, owner| {
+                if (self.uses_only_dictionary(leaf)) try leaf.need_dictionary_early(&self.scratch_needs);
+                for (self.surviving.items) |survivor| for (survivor.spans) |span| {
+                    try leaf.need_rows(survivor.cut.row + span.begin, survivor.cut.row + span.end, &self.scratch_needs);
+                };
+                try self.note_needs(owner);
+            }
+        };
+        return self.needs.items.len > 0;
+    }
+
+    // ---- rows ----
+
+    fn read_cut(self: *Scan, cut: Cut) Error!void {
+        self.stats.rows_read += cut.count;
+        if (self.filter_count == 0 and try self.read_direct(cut)) return;
+        const selection = try self.select(cut) orelse return self.run_whole(cut, null);
+        if (selection.count == 0) return;
+        if (selection.count * 2 > cut.count) return self.run_whole(cut, selection);
+        try self.run_selected(cut, selection);
+    }
+
+    /// All rows of the cut, with those that are out marked.
+    fn run_whole(self: *Scan, cut: Cut, selection: ?Selection) Error!void {
+        const arena = self.query.scratch.allocator();
+        const columns = try arena.alloc(Column, self.inputs.len);
+        for (columns, self.used, 0..) |*column, used, i| {
+            if (used) try self.materialise(i, cut);
+            column.* = try self.column_of(arena, i, cut.count, used);
+        }
+        const all = if (selection) |found| (if (found.count == cut.count) null else found) else null;
+        try self.query.run_chunk(.{ .row_count = cut.count, .columns = columns, .selection = all }, self.filter_count);
+    }
+
+    /// Only the rows that are left, side by side.
+    fn run_selected(self: *Scan, cut: Cut, selection: Selection) Error!void {
+        const arena = self.query.scratch.allocator();
+        const rows = try arena.alloc(u32, selection.count);
+        _ = bitmap.indices(selection.bits, cut.count, rows);
+        const spans = try find_spans(arena, rows);
+        const columns = try arena.alloc(Column, self.inputs.len);
+        for (columns, self.used, 0..) |*column, used, i| {
+            if (used) try self.take_selected(arena, i, cut, rows, spans);
+            column.* = try self.column_of(arena, i, selection.count, used);
+        }
+        try self.query.run_chunk(.{ .row_count = selection.count, .columns = columns }, self.filter_count);
+    }
+
+    fn take_selected(self: *Scan, arena: std.mem.Allocator, input: usize, cut: Cut, rows: []const u32, spans: []const Span) Error!void {
+        const reader = &(self.readers[input] orelse return);
+        const builder = &self.builders[input];
+        errdefer interrupt.describe_column(@intCast(input));
+        switch (self.known[input]) {
+            .values => {
+                const whole = try builder.finish(arena);
+                var part: ColumnBuilder = try .init(self.gpa, builder.type);
+                errdefer part.deinit();
+                try part.append_indices(&whole, rows);
+                builder.deinit();
+                builder.* = part;
+            },
+            .codes => {
+                const codes = self.codes[input].items;
+                for (rows, 0..) |row, i| codes[i] = codes[row];
+                try self.decode_codes(input, codes[0..rows.len]);
+            },
+            .unread => {
+                builder.reset();
+                try self.read_spans(reader, builder, cut, rows, spans);
+            },
+        }
+        self.known[input] = .values;
+    }
+
+    fn read_spans(self: *Scan, reader: *const Reader, builder: *ColumnBuilder, cut: Cut, rows: []const u32, spans: []const Span) Error!void {
+        const arena = self.query.scratch.allocator();
+        for (spans) |span| {
+            const chosen = rows[span.first..][0..span.row_count];
+            try reader.node.skip_to(cut.row + span.begin);
+            if (reader.node.is_flat()) {
+                const places = try arena.alloc(u32, chosen.len);
+                for (places, chosen) |*place, row| place.* = row - span.begin;
+                try reader.node.leaves[0].read_selected(builder, span.count(), places);
+                continue;
+            }
+            var all: ColumnBuilder = try .init(arena, builder.type);
+            try reader.node.read(&all, span.count());
+            const places = try arena.alloc(u32, chosen.len);
+            for (places, chosen) |*place, row| place.* = row - span.begin;
+            try builder.append_indices(&try all.finish(arena), places);
+        }
+    }
+
+    /// The rows of the cut for which all terms are TRUE; null when there is no filter.
+    fn select(self: *Scan, cut: Cut) Error!?Selection {
+        try self.query.begin_chunk();
+        @memset(self.known, .unread);
+        if (self.filter_count == 0) return null;
+        const arena = self.query.scratch.allocator();
+        var selection: ?Selection = null;
+        for (self.terms) |*term| {
+            selection = try self.apply_codes(arena, term, cut, selection) orelse try self.apply_values(arena, term, cut, selection);
+            if (selection.?.count == 0) break;
+        }
+        return selection;
+    }
+
+    /// A term that is decided by codes; null when it cannot be, here.
+    fn apply_codes(self: *Scan, arena: std.mem.Allocator, term: *Term, cut: Cut, before: ?Selection) Error!?Selection {
+        const input = term.single orelse return null;
+        if (!try self.know_codes(input, cut)) return null;
+        const verdicts = term.verdicts orelse try self.judge_dictionary(term, input) orelse return null;
+        const bits = try arena.alloc(u8, bitmap.size(cut.count));
+        verdict_bits(verdicts, self.codes[input].items, bits);
+        if (before) |selection| bitmap.combine(.@"and", bits, bits, selection.bits);
+        return .{ .bits = bits, .count = @intCast(bitmap.count(bits, cut.count)) };
+    }
+
+    fn apply_values(self: *Scan, arena: std.mem.Allocator, term: *const Term, cut: Cut, before: ?Selection) Error!Selection {
+        const columns = try arena.alloc(Column, self.inputs.len);
+        for (columns, term.columns, 0..) |*column, named, i| {
+            if (named) try self.materialise(i, cut);
+            column.* = try self.column_of(arena, i, cut.count, named);
+        }
+        return expression_module.select(arena, term.expression, &.{ .row_count = cut.count, .columns = columns, .selection = before });
+    }
+
+    /// Reads the codes of an input's rows, if its pages have them.
+    fn know_codes(self: *Scan, input: u32, cut: Cut) Error!bool {
+        if (self.known[input] != .unread) return self.known[input] == .codes;
+        const reader = &self.readers[input].?;
+        errdefer interrupt.describe_column(input);
+        try reader.node.skip_to(cut.row);
+        const leaf = &reader.node.leaves[0];
+        if (!leaf.has_codes(cut.count)) return false;
+        try self.codes[input].ensureTotalCapacity(self.gpa, cut.count + code_slack);
+        self.codes[input].items.len = cut.count;
+        try leaf.read_codes(self.codes[input].items);
+        self.known[input] = .codes;
+        return true;
+    }
+
+    /// Evaluates a term over a dictionary. One of more entries than the row group could repay is not.
+    fn judge_dictionary(self: *Scan, term: *Term, input: u32) Error!?[]const u8 {
+        const dictionary = &(self.readers[input].?.node.leaves[0].values.dictionary orelse return null);
+        if (dictionary.row_count > self.row_count / 2 + 64) return null;
+        const verdicts = try self.arena.allocator().alloc(u8, dictionary.row_count + 1);
+        var arena: std.heap.ArenaAllocator = .init(self.gpa);
+        defer arena.deinit();
+        var entries: ColumnBuilder = try .init(arena.allocator(), dictionary.type);
+        try entries.append_range(&try dictionary.finish(arena.allocator()), 0, dictionary.row_count);
+        try entries.append_nulls(1);
+        const column = try entries.finish(arena.allocator());
+        var start: u32 = 0;
+        while (start < column.row_count) : (start += expression_module.chunk_rows) {
+            const count = @min(expression_module.chunk_rows, column.row_count - start);
+            const columns = try arena.allocator().alloc(Column, self.inputs.len);
+            columns[input] = try column.view(arena.allocator(), start, count);
+            columns[input].type = self.query.plan.input[input].type;
+            const found = try expression_module.select(arena.allocator(), term.expression, &.{ .row_count = count, .columns = columns });
+            for (verdicts[start..][0..count], 0..) |*verdict, i| verdict.* = @intFromBool(bitmap.get(found.bits.ptr, i));
+        }
+        term.verdicts = verdicts;
+        return verdicts;
+    }
+
+    /// All values of the cut into the input's builder.
+    fn materialise(self: *Scan, input: usize, cut: Cut) Error!void {
+        const reader = &(self.readers[input] orelse return);
+        errdefer interrupt.describe_column(@intCast(input));
+        switch (self.known[input]) {
+            .values => return,
+            .codes => try self.decode_codes(input, self.codes[input].items),
+            .unread => {
+                self.builders[input].reset();
+                try reader.node.skip_to(cut.row);
+                try reader.node.read(&self.builders[input], cut.count);
+            },
+        }
+        self.known[input] = .values;
+    }
+
+    /// Rows from their codes, NULL being the one behind the dictionary.
+    fn decode_codes(self: *Scan, input: usize, codes: []u32) Error!void {
+        const builder = &self.builders[input];
+        const values = &self.readers[input].?.node.leaves[0].values;
+        builder.reset();
+        const null_code = values.dictionary_count();
+        var valid: usize = 0;
+        for (codes) |code| valid += @intFromBool(code != null_code);
+        if (valid < codes.len) {
+            const bits = (try builder.extend_validity(0, codes.len, true)).?;
+            var dense: usize = 0;
+            for (codes, 0..) |code, row| {
+                if (code == null_code) {
+                    bitmap.clear(bits.ptr, row);
+                } else {
+                    codes[dense] = code;
+                    dense += 1;
+                }
+            }
+        }
+        try values.append_of_dictionary(builder, codes[0..valid]);
+        try builder.settle(@intCast(codes.len));
+    }
+
+    /// An input's column; one that nobody looks at has no values.
+    fn column_of(self: *Scan, arena: std.mem.Allocator, input: usize, count: u32, wanted: bool) Error!Column {
+        const field = self.query.plan.input[input];
+        if (!wanted) return .{ .type = field.type, .row_count = count };
+        var column = switch (self.inputs[input]) {
+            .node => try self.builders[input].finish(arena),
+            .constant => |value| try repeated(arena, &value, count),
+        };
+        column.type = field.type;
+        return column;
+    }
+
+    /// Rows that leave as they come are decoded right into the answer.
+    fn read_direct(self: *Scan, cut: Cut) Error!bool {
+        try self.query.begin_chunk();
+        const picked = self.query.direct orelse return false;
+        if (picked.len != self.inputs.len) return false;
+        for (picked, 0..) |input, output| {
+            if (self.inputs[input] != .node) return false;
+            for (picked[0..output]) |other| if (other == input) return false;
+        }
+        for (picked, self.query.collector) |input, *builder| {
+            const reader = &self.readers[input].?;
+            errdefer interrupt.describe_column(input);
+            try reader.node.skip_to(cut.row);
+            try reader.node.read(builder, cut.count);
+        }
+        try self.query.count_collected(cut.count);
+        return true;
+    }
+};
+
+fn repeated(arena: std.mem.Allocator, value: *const Column, count: u32) Error!Column {
+    if (!value.type.is_nested()) return expression_module.repeat(arena, value, count);
+    var builder: ColumnBuilder = try .init(arena, value.type);
+    try builder.append_nulls(count); // constants of nested types are columns that a file lacks
+    return builder.finish(arena);
+}
+
+/// Decoders of codes store whole vectors.
+const code_slack = 16;
+
+/// Rows of a cut, around selected ones.
+const Span = struct {
+    begin: u32,
+    end: u32,
+    /// Its selected rows: where they begin in the list of all, and how many there are.
+    first: u32,
+    row_count: u32,
+
+    fn count(self: Span) u32 {
+        return self.end - self.begin;
+    }
+};
+
+fn whole_span(count: u32) [1]Span {
+    return .{.{ .begin = 0, .end = count, .first = 0, .row_count = count }};
+}
+
+/// Spans that hold all of these rows and no large gap.
+fn find_spans(arena: std.mem.Allocator, rows: []const u32) Error![]const Span {
+    var spans: std.ArrayList(Span) = .empty;
+    var first: usize = 0;
+    for (rows, 0..) |row, i| {
+        if (i + 1 < rows.len and rows[i + 1] - row <= span_gap) continue;
+        try spans.append(arena, .{
+            .begin = rows[first],
+            .end = row + 1,
+            .first = @intCast(first),
+            .row_count = @intCast(i + 1 - first),
+        });
+        first = i + 1;
+    }
+    return spans.items;
+}
+
+/// One bit per code: what the verdict on it is.
+fn verdict_bits(verdicts: []const u8, codes: []const u32, bits: []u8) void {
+    const whole = codes.len / 8;
+    for (bits[0..whole], 0..) |*byte, i| {
+        var value: u8 = 0;
+        inline for (0..8) |bit| value |= verdicts.ptr[codes.ptr[i * 8 + bit]] << bit;
+        byte.* = value;
+    }
+    if (codes.len % 8 == 0) return;
+    var value: u8 = 0;
+    for (codes[whole * 8 ..], 0..) |code, bit| value |= verdicts[code] << @intCast(bit);
+    bits[whole] = value;
+}
+
+fn find_span(leaf: *const ChunkReader, span: metadata.Span) ?[]const u8 {
+    return leaf.segments.find(.{ .offset = span.offset, .size = span.size });
+}
+
+fn not_fetched() error{InvalidPlan} {
+    interrupt.describe("the host has not fetched what was asked for", .{});
+    return error.InvalidPlan;
+}
+
+/// Inputs that steps behind the filters name: all of them, until a step makes columns of its own.
+fn mark_used(query: *const Query, filter_count: usize, used: []bool) void {
+    @memset(used, false);
+    const following = if (filter_count < query.plan.nodes.len) &query.plan.nodes[filter_count].step else {
+        @memset(used, true);
+        return;
+    };
+    switch (following.*) {
+        .project => |items| for (items) |*item| mark_columns(&item.expression, used),
+        .aggregate => |*aggregate| {
+            for (aggregate.keys) |*key| mark_columns(&key.expression, used);
+            for (aggregate.calls) |*call| if (call.argument) |*argument| mark_columns(argument, used);
+        },
+        .filter, .sort, .limit, .gather => @memset(used, true),
+    }
+}
+
+fn mark_columns(expression: *const Expression, used: []bool) void {
+    switch (expression.node) {
+        .column => |index| used[index] = true,
+        .literal => {},
+        .compare => |node| {
+            mark_columns(node.left, used);
+            mark_columns(node.right, used);
+        },
+        .between => |node| mark_columns(node.value, used),
+        .in_list => |node| mark_columns(node.value, used),
+        .like => |node| mark_columns(node.value, used),
+        .is_null => |node| mark_columns(node.value, used),
+        .logical_and, .logical_or => |terms| for (terms) |*term| mark_columns(term, used),
+        .logical_not, .negate => |term| mark_columns(term, used),
+        .arithmetic => |node| {
+            mark_columns(node.left, used);
+            mark_columns(node.right, used);
+        },
+        .cast => |node| mark_columns(node.value, used),
+    }
+}

@@ -1,0 +1,96 @@
+//! What the host says when it opens a scan or prunes: where the columns of a plan come from in a file.
+//!
+//!     column      u32 top-level column of the file, or one of
+//!                 `constant`  a value follows, as in plans: the same in every row
+//!                 `missing`   NULL in every row
+//!                 `unknown`   pruning only: nothing is known of it
+//!     scan        ScanRequest, input_count × column, prune_count × column
+//!     prune       u32 files, u32 columns; files × (u32 address, u32 size of a flat footer, columns × column)
+const std = @import("std");
+const abi = @import("abi.zig");
+const interrupt = @import("core/interrupt.zig");
+const plan_module = @import("plan/plan.zig");
+const prune = @import("prune.zig");
+const scan_module = @import("scan.zig");
+const Column = @import("core/column.zig").Column;
+const Cursor = @import("core/cursor.zig").Cursor;
+const Field = @import("core/schema.zig").Field;
+const File = @import("format/parquet/file.zig").File;
+
+pub const Error = error{ InvalidPlan, OutOfMemory };
+
+const constant: u32 = 0xFFFF_FFFF;
+const missing: u32 = 0xFFFF_FFFE;
+const unknown: u32 = 0xFFFF_FFFD;
+
+fn refuse(message: []const u8) error{InvalidPlan} {
+    interrupt.describe("{s}", .{message});
+    return error.InvalidPlan;
+}
+
+pub fn read_header(cursor: *Cursor) Error!abi.ScanRequest {
+    const bytes = cursor.read_bytes(@sizeOf(abi.ScanRequest)) catch return refuse("a scan request is cut short");
+    return std.mem.bytesToValue(abi.ScanRequest, bytes[0..@sizeOf(abi.ScanRequest)]);
+}
+
+/// Where the plan's input comes from.
+pub fn read_inputs(arena: std.mem.Allocator, cursor: *Cursor, fields: []const Field, file: *const File) Error![]scan_module.Input {
+    const inputs = try arena.alloc(scan_module.Input, fields.len);
+    for (inputs, fields) |*input, field| {
+        const place = cursor.read_int(u32) catch return refuse("a scan request is cut short");
+        input.* = switch (place) {
+            constant => .{ .constant = try read_constant(arena, cursor, field) },
+            missing => .{ .constant = .{ .type = field.type, .row_count = 1, .validity = &.{0} } },
+            unknown => return refuse("a column that nothing is known of cannot be read"),
+            else => .{ .node = try check_node(file, place, field) },
+        };
+    }
+    return inputs;
+}
+
+fn read_constant(arena: std.mem.Allocator, cursor: *Cursor, field: Field) Error!Column {
+    const value = plan_module.read_value(arena, cursor) catch |reason| switch (reason) {
+        error.OutOfMemory => return error.OutOfMemory,
+        else => return refuse("a constant of a scan request is malformed"),
+    };
+    if (!value.type.eql(field.type)) return refuse("a constant has another type than its column");
+    return value;
+}
+
+fn check_node(file: *const File, place: u32, field: Field) Error!u32 {
+    if (place >= file.nodes.len) return refuse("a column that the file does not have");
+    if (file.nodes[place].type.tag != field.type.tag) return refuse("a column has another type than the file says");
+    return place;
+}
+
+/// What the columns of a filter over statistics are; `fields` are the plan's, `bound_columns` for each.
+pub fn read_bindings(arena: std.mem.Allocator, cursor: *Cursor, fields: []const Field, file: *const File) Error![]prune.Binding {
+    if (fields.len % prune.bound_columns != 0) return refuse("a plan that is not one of statistics");
+    const bindings = try arena.alloc(prune.Binding, fields.len / prune.bound_columns);
+    for (bindings, 0..) |*binding, i| {
+        const field = fields[i * prune.bound_columns];
+        const place = cursor.read_int(u32) catch return refuse("a scan request is cut short");
+        binding.* = switch (place) {
+            constant => .{ .constant = try read_constant(arena, cursor, field) },
+            missing => .{ .constant = try null_of(arena, field) },
+            unknown => .unknown,
+            else => bind_node(file, try check_node(file, place, field), field),
+        };
+    }
+    return bindings;
+}
+
+fn null_of(arena: std.mem.Allocator, field: Field) Error!Column {
+    return @import("plan/expression.zig").all_null(arena, field.type, 1) catch |reason| switch (reason) {
+        error.OutOfMemory => error.OutOfMemory,
+        else => refuse("a missing column cannot be pruned by"),
+    };
+}
+
+/// Only a column of one leaf at the top has bounds of its own.
+fn bind_node(file: *const File, place: u32, field: Field) prune.Binding {
+    const node = &file.nodes[place];
+    if (!node.is_leaf() or file.leaves[node.leaf_first].max_repetition > 0) return .unknown;
+    if (!node.type.eql(field.type)) return .unknown;
+    return .{ .leaf = node.leaf_first };
+}
