@@ -12,7 +12,7 @@ import querymode
 from benchmarks.harness import Table, race, seconds
 from querymode import QueryMode, _pool, _wasm
 from querymode._abi import SourceKind
-from querymode.memory_table import HostColumn, Morsel
+from querymode.memory_table import HostColumn, MemoryTable, Morsel
 from querymode.plan import lower
 
 CALL_SECONDS_MAX = 3e-6
@@ -55,6 +55,7 @@ def _empty_batch(table: Table, instance: _wasm.Instance) -> None:
     data = pyarrow.table({name: pyarrow.array([1], pyarrow.int64()) for name in names})
     work = lower(QueryMode.from_arrow(data).select(*names)._node)
     # An empty table has no morsel, so the empty one is made here.
+    assert isinstance(work.source, MemoryTable)
     empty = Morsel([HostColumn(column.type, 0) for column in work.source.morsels[0].columns], 0)
     indices = tuple(range(len(names)))
 

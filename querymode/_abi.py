@@ -211,4 +211,6 @@ EXPORTS = {
     "qm_scan_open": ("i32 i32 i32 i32", "i32"),
     "qm_scan_step": ("i32 i32 i32 i32", "i32"),
     "qm_scan_close": ("i32", "i32"),
+    "qm_leaf_bounds": ("i32 i32 i32", "i32"),
+    "qm_pages": ("i32 i32 i32 i32", "i32"),
 }

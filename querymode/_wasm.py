@@ -623,6 +623,8 @@ class Instance:
         qm_scan_open: Callable[[int, int, int, int], int]
         qm_scan_step: Callable[[int, int, int, int], int]
         qm_scan_close: Callable[[int], int]
+        qm_leaf_bounds: Callable[[int, int, int], int]
+        qm_pages: Callable[[int, int, int, int], int]
 
     def __init__(
         self, limit: int = MEMORY_MAX, *, hardened: bool = False, program: Program | None = None
@@ -977,6 +979,16 @@ class Instance:
     def bounds(self, query: int, request: Buffer) -> Output:
         address, size = self.stage(request), memoryview(request).nbytes
         self._check(self.qm_bounds(query, address, size, self._output))
+        return self._read_output()
+
+    def leaf_bounds(self, file: int, leaf: int) -> Output:
+        self._check(self.qm_leaf_bounds(file, leaf, self._output))
+        return self._read_output()
+
+    def pages(self, format: int, data: Buffer) -> Output:
+        """Rows about the pages whose headers lie in `data`, which begins with one."""
+        address, size = self.stage(data), memoryview(data).nbytes
+        self._check(self.qm_pages(format, address, size, self._output))
         return self._read_output()
 
     def scan_open(self, query: int, request: Buffer) -> int:

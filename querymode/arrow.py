@@ -575,13 +575,15 @@ def to_arrow(batches: list[ColumnarBatch], schema: Schema) -> pa.Table:
     """A table with a chunk for each batch. It refers to the batches' bytes where they are aligned."""
     import pyarrow as pa
 
-    arrow = arrow_schema(schema)
-    parts: list[pa.RecordBatch] = []
-    for batch in batches:
-        columns = zip(batch.columns, schema.types, strict=True)
-        assert all(_stored_alike(column.data_type, data_type) for column, data_type in columns)
-        parts += _record_batches(batch, arrow, 0, batch.row_count)
-    return pa.Table.from_batches(parts, arrow)
+    parts = [part for batch in batches for part in record_batches(batch, schema)]
+    return pa.Table.from_batches(parts, arrow_schema(schema))
+
+
+def record_batches(batch: ColumnarBatch, schema: Schema, *, copy: bool = False) -> list[pa.RecordBatch]:
+    """One for a batch, more where Arrow's offsets end. `copy`: nothing refers to the batch's bytes."""
+    columns = zip(batch.columns, schema.types, strict=True)
+    assert all(_stored_alike(column.data_type, data_type) for column, data_type in columns)
+    return _record_batches(batch, arrow_schema(schema), 0, batch.row_count, copy)
 
 
 def _stored_alike(a: DataType, b: DataType) -> bool:
@@ -596,7 +598,9 @@ class _TooWide(Exception):
     """More bytes or items than 4-byte offsets of Arrow, which are signed, can tell."""
 
 
-def _record_batches(batch: ColumnarBatch, schema: pa.Schema, start: int, count: int) -> list[pa.RecordBatch]:
+def _record_batches(
+    batch: ColumnarBatch, schema: pa.Schema, start: int, count: int, copy: bool
+) -> list[pa.RecordBatch]:
     import pyarrow as pa
 
     if not batch.columns:
@@ -604,7 +608,7 @@ def _record_batches(batch: ColumnarBatch, schema: pa.Schema, start: int, count: 
         return [pa.RecordBatch.from_struct_array(rows)]  # type: ignore[arg-type]
     try:
         arrays = [
-            _export(column, field.type, start, count)
+            _export(column, field.type, start, count, copy)
             for column, field in zip(batch.columns, schema, strict=True)
         ]
         return [pa.RecordBatch.from_arrays(arrays, schema=schema)]
@@ -614,11 +618,11 @@ def _record_batches(batch: ColumnarBatch, schema: pa.Schema, start: int, count: 
                 "NOT_SUPPORTED", "Arrow's strings and lists end at 2 GiB, and a value is larger"
             ) from None
         half = count // 2
-        rest = _record_batches(batch, schema, start + half, count - half)
-        return _record_batches(batch, schema, start, half) + rest
+        rest = _record_batches(batch, schema, start + half, count - half, copy)
+        return _record_batches(batch, schema, start, half, copy) + rest
 
 
-def _export(column: ColumnarColumn, target: ArrowType, start: int, count: int) -> Array:
+def _export(column: ColumnarColumn, target: ArrowType, start: int, count: int, copy: bool) -> Array:
     """Rows of a column as an array."""
     import pyarrow as pa
 
@@ -628,27 +632,27 @@ def _export(column: ColumnarColumn, target: ArrowType, start: int, count: int) -
     buffers: list[Any] = [_valid_bits(column.null_bitmap, start, count)]
     children: list[Array] = []
     if tag == TypeTag.BOOL:
-        buffers.append(_buffer(_bits(column.data, start, count)))
+        buffers.append(_buffer(_bits(column.data, start, count), copy=copy))
     elif tag == TypeTag.STRUCTURE:
         children = [
-            _export(child, field.type, start, count)
+            _export(child, field.type, start, count, copy)
             for child, field in zip(column.children, target, strict=True)
         ]
     elif types.has_offsets(data_type):
-        offsets, first, last = _export_offsets(column.offsets, start, count)
+        offsets, first, last = _export_offsets(column.offsets, start, count, copy)
         buffers.append(offsets)
         if column.children:
-            children = [_export(column.children[0], _item_type(target), first, last - first)]
+            children = [_export(column.children[0], _item_type(target), first, last - first, copy)]
         else:
-            buffers.append(_buffer(view_bytes(column.data)[first:last]))
+            buffers.append(_buffer(view_bytes(column.data)[first:last], copy=copy))
     else:
         size = types.value_size(data_type)
         values = view_bytes(column.data)[start * size : (start + count) * size]
         if types.is_vector(data_type):
-            flat = [None, _buffer(values)]
+            flat = [None, _buffer(values, copy=copy)]
             children = [pa.Array.from_buffers(target.value_type, count * data_type.width, flat)]
         else:
-            buffers.append(_export_values(column, values, buffers[0]))
+            buffers.append(_export_values(column, values, buffers[0], copy))
     return pa.Array.from_buffers(target, count, buffers, -1, 0, children)
 
 
@@ -659,7 +663,7 @@ def _item_type(target: ArrowType) -> ArrowType:
     return pa.struct([target.key_field, target.item_field]) if kinds.is_map(target) else target.value_type
 
 
-def _export_offsets(offsets: Any, start: int, count: int) -> tuple[pa.Buffer, int, int]:
+def _export_offsets(offsets: Any, start: int, count: int, copy: bool) -> tuple[pa.Buffer, int, int]:
     import numpy as np
 
     view = view_bytes(offsets)[start * 4 : (start + count + 1) * 4]
@@ -667,18 +671,23 @@ def _export_offsets(offsets: Any, start: int, count: int) -> tuple[pa.Buffer, in
     if last - first > _OFFSET_MAX:
         raise _TooWide
     if first == 0:
-        return _buffer(view), 0, last
+        return _buffer(view, copy=copy), 0, last
     return _owned((np.frombuffer(view, np.uint32) - np.uint32(first)).astype(np.int32)), first, last
 
 
-def _export_values(column: ColumnarColumn, values: memoryview, validity: pa.Buffer | None) -> pa.Buffer:
+def _export_values(
+    column: ColumnarColumn, values: memoryview, validity: pa.Buffer | None, copy: bool
+) -> pa.Buffer:
     import numpy as np
 
     data_type = column.data_type
     size = types.value_size(data_type)
     if data_type.tag == TypeTag.DECIMAL and size == 8:
         narrow = np.frombuffer(values, np.int64)
-        return _owned(np.stack((narrow, narrow >> 63), axis=1))
+        wide_values = np.empty((len(narrow), 2), np.int64)
+        wide_values[:, 0] = narrow
+        np.right_shift(narrow, 63, out=wide_values[:, 1])
+        return _owned(wide_values)
     if _is_short(data_type):
         wide = np.frombuffer(values, np.int64)
         short = wide.astype(np.int32)
@@ -688,7 +697,7 @@ def _export_values(column: ColumnarColumn, values: memoryview, validity: pa.Buff
         _check_rows(
             column, _fits_decimal(values), validity, "integers of 39 digits; cast it to float64 or utf8"
         )
-    return _buffer(values, 16 if size == 16 else 8)
+    return _buffer(values, 16 if size == 16 else 8, copy=copy)
 
 
 def _fits_decimal(values: memoryview) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -746,13 +755,15 @@ def _owned(values: Any) -> pa.Buffer:
     return pa.py_buffer(values)
 
 
-def _buffer(view: memoryview, alignment: int = 8) -> pa.Buffer:
+def _buffer(view: memoryview, alignment: int = 8, *, copy: bool = False) -> pa.Buffer:
     """The bytes where they lie, unless readers that insist on alignment would refuse them there."""
+    import numpy as np
     import pyarrow as pa
 
     buffer = pa.py_buffer(view)
-    if buffer.address % alignment == 0:
+    if not copy and buffer.address % alignment == 0:
         return buffer
     target = pa.allocate_buffer(view.nbytes)
-    view_bytes(memoryview(target))[:] = view
+    if view.nbytes:  # numpy copies without the GIL
+        np.copyto(np.frombuffer(memoryview(target), np.uint8), np.frombuffer(view, np.uint8))
     return target

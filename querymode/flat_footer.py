@@ -149,16 +149,16 @@ class FlatFooter:
         blob = self.blob
         groups, leaves = self.row_group_count, self.leaf_count
         counts = (groups + 1, groups, leaves, *(groups * leaves,) * (_ARRAY_COUNT - 3))
-        frames = []
+        frames: list[int] = []  # flat: a tuple for each is work for the garbage collector
         for count in counts:
             if position >= self._created_by:
                 raise _damaged("its frames end early")
             head = blob[position]
             width, base_end = head & 15, position + 1 + (head >> 4)
-            frames.append((int.from_bytes(blob[position + 1 : base_end], "little"), width, array_position))
+            frames += (int.from_bytes(blob[position + 1 : base_end], "little"), width, array_position)
             position = base_end
             array_position += count * width
-        self._frames = frames
+        self._frames = tuple(frames)
         return array_position
 
     # ---- the file ----
@@ -249,7 +249,7 @@ class FlatFooter:
 
     def values(self, array: int, first: int, count: int, step: int = 1) -> list[int]:
         """`count` entries of an array from `first` on, each `step` further."""
-        base, width, position = self._frames[array]
+        base, width, position = self._frames[3 * array : 3 * array + 3]
         if width == 0:
             return [base] * count
         blob = self.blob
@@ -259,7 +259,7 @@ class FlatFooter:
         return [base + int.from_bytes(blob[place : place + width], "little") for place in places]
 
     def _value(self, array: int, index: int) -> int:
-        base, width, position = self._frames[array]
+        base, width, position = self._frames[3 * array : 3 * array + 3]
         if width == 0:
             return base
         position += index * width

@@ -167,17 +167,13 @@ class DataFrame:
 
         The answer is never in memory as a whole. `limits` are those of `collect`.
         """
-        from querymode.arrow import to_arrow
-        from querymode.qmcb import decode_columnar_batch
-
         rows = _row_count("stream", batch_size)
         if rows == 0:
             raise error("QUERY_FAILED", "stream takes the rows of a batch, which are at least one")
-        schema = self._node.schema
-        for encoded in self._session._stream(self._node, **limits):
-            for batch in to_arrow([decode_columnar_batch(encoded)], schema).to_batches(max_chunksize=rows):
-                if batch.num_rows:
-                    yield batch
+        for batches in self._session._stream(self._node, **limits):
+            for batch in batches:
+                for start in range(0, batch.num_rows, rows):
+                    yield batch.slice(start, rows)
 
     def explain(self) -> str:
         """What the query would do: its steps, and for files what would be read and what is left out."""
@@ -186,7 +182,7 @@ class DataFrame:
         return explain(self._session, self._node)
 
     def describe(self) -> list[dict[str, Any]]:
-        """Per column: type, rows, NULLs, least and greatest value. From metadata alone where that knows it."""
+        """Per column: type, rows, NULLs, least and greatest value; from metadata where that is enough."""
         from querymode.explain import describe
 
         return describe(self)
@@ -215,7 +211,7 @@ class DataFrame:
         return self.collect().rows
 
     def to_arrow(self) -> pyarrow.Table:
-        return self.collect().to_arrow()
+        return self._session._execute_arrow(self._node)
 
     def to_pandas(self) -> pandas.DataFrame:
         return self.collect().to_pandas()

@@ -20,13 +20,13 @@ from querymode._abi import CompareOp, NodeTag
 from querymode.bind import bind_predicate
 from querymode.errors import QueryModeError
 from querymode.expr import And, Between, Column, Compare, Expr, InList, IsNull, Like, Literal, Not, Or
-from querymode.literals import plain
+from querymode.literals import encode_value, fit, plain
 from querymode.schema import Schema
 from querymode.types import BOOL, INT64, is_nested, is_vector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from querymode.types import DataType
 
@@ -56,14 +56,16 @@ _MIRRORED = {
 class Pruning:
     """A filter over statistics: the columns it speaks of, and the engine's plan."""
 
-    __slots__ = ("columns", "plan")
+    __slots__ = ("columns", "plan", "probes")
 
-    def __init__(self, columns: tuple[str, ...], plan: bytes) -> None:
+    def __init__(self, columns: tuple[str, ...], plan: bytes, probes: bytes) -> None:
         self.columns = columns
         self.plan = plan
+        #: Values of which a column must have one, for Bloom filters (wasm/src/scan_request.zig).
+        self.probes = probes
 
 
-def rewrite(predicates: Iterable[Expr], schema: Schema) -> Pruning | None:
+def rewrite(predicates: Sequence[Expr], schema: Schema) -> Pruning | None:
     """The filter over statistics, or None where no statistic could rule anything out."""
     from querymode.plan import encode_plan
 
@@ -76,7 +78,10 @@ def rewrite(predicates: Iterable[Expr], schema: Schema) -> Pruning | None:
         wire = bind_predicate(_all(terms), Schema(fields)).wire
     except QueryModeError:
         return None  # the filter itself says what is wrong with it
-    return Pruning(tuple(rewriter.columns), encode_plan(fields, [bytes((NodeTag.FILTER,)) + wire]))
+    columns = tuple(rewriter.columns)
+    probes = [probe for predicate in predicates for probe in _probes(predicate, schema, columns)]
+    plan = encode_plan(fields, [bytes((NodeTag.FILTER,)) + wire])
+    return Pruning(columns, plan, len(probes).to_bytes(4, "little") + b"".join(probes))
 
 
 #: What the engine knows of every column, in its order (wasm/src/prune.zig).
@@ -277,3 +282,30 @@ def _behind(prefix: str) -> str | None:
         if following <= 0x10FFFF:
             return prefix[: end - 1] + chr(following)
     return None
+
+
+def _probes(node: Expr, schema: Schema, columns: tuple[str, ...]) -> Iterator[bytes]:
+    """What must hold in every row that matches, as far as it is `x = v` or `x IN (v, w)`."""
+    if isinstance(node, And):
+        for term in node.terms:
+            yield from _probes(term, schema, columns)
+        return
+    if isinstance(node, Compare) and node.op == CompareOp.EQ:
+        column, value = (node.right, node.left) if isinstance(node.left, Literal) else (node.left, node.right)
+        values = [value.value] if isinstance(value, Literal) else []
+    elif isinstance(node, InList):
+        column, values = node.value, [value for value in node.values if value is not None]
+    else:
+        return
+    if not isinstance(column, Column) or column.name not in columns or not 0 < len(values) <= IN_VALUES_MAX:
+        return
+    data_type = schema.type_of(column.name)
+    if data_type == BOOL or not all(map(_is_plain, values)):
+        return
+    # A value that the type cannot hold exactly is compared in another type: then nothing is asked.
+    stored = [fit(plain(value), data_type) for value in values]
+    if any(value is None for value in stored):
+        return
+    wire = [encode_value(value, data_type) for value in stored]
+    head = columns.index(column.name).to_bytes(4, "little") + len(wire).to_bytes(4, "little")
+    yield head + b"".join(wire)

@@ -64,9 +64,9 @@ class Result:
 
     def to_arrow(self) -> pyarrow.Table:
         from querymode.arrow import to_arrow
-        from querymode.qmcb import decode_columnar_batch
+        from querymode.qmcb import view_own_batch
 
-        return to_arrow([decode_columnar_batch(batch) for batch in self._batches], self.schema)
+        return to_arrow([view_own_batch(batch) for batch in self._batches], self.schema)
 
     def to_pandas(self) -> pandas.DataFrame:
         return self.to_arrow().to_pandas()

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    import pyarrow
+
     from querymode.result import Result
+    from querymode.schema import Schema
     from querymode.store import StoreOptions
 
 _SIZE_UNITS = {
@@ -145,7 +148,7 @@ class QueryMode:
         version: int | None = None,
         **reader_options: Any,
     ) -> DataFrame:
-        """A registered name, or files: a path, a folder, a pattern, an http(s):// or s3:// URL, a list of those.
+        """A registered name, or files: a path, folder, pattern, http(s):// or s3:// URL, or a list of those.
 
         `format`: "parquet", if it shall not be found out. Folders `key=value` become columns of text;
         `hive_types={"year": "int64"}` gives them types, `hive_partitioning=False` leaves them out.
@@ -164,7 +167,9 @@ class QueryMode:
         unknown = options.keys() - _READER_OPTIONS
         if unknown:
             known = ", ".join(sorted(_READER_OPTIONS))
-            raise error("NOT_SUPPORTED", f"{sorted(unknown)[0]}= is no option of a reader; there are: {known}")
+            raise error(
+                "NOT_SUPPORTED", f"{sorted(unknown)[0]}= is no option of a reader; there are: {known}"
+            )
         verify_crc = bool(options.pop("verify_crc", False))
         try:
             table = open_table(where, self._store_options(), name=name, **options)
@@ -263,6 +268,23 @@ class QueryMode:
         answer = local.run(work, self._budget, thread_count=self.threads, **options)
         return Result(answer.batches, work.schema, answer.stats())
 
+    def _execute_arrow(self, node: Node) -> pyarrow.Table:
+        """The answer as Arrow: every worker lays out what it made, straight from the engine's memory."""
+        if known_counts(node) is not None or is_file_aggregate(node):
+            return self._execute(node).to_arrow()
+        import pyarrow
+
+        from querymode.arrow import arrow_schema
+        from querymode.execute import local
+
+        work = lower(node)
+        options = self._options(None, None, None, None)
+        answer = local.run(
+            work, self._budget, thread_count=self.threads, export=_arrow_export(work.schema), **options
+        )
+        batches = [batch for part in answer.batches for batch in part]
+        return pyarrow.Table.from_batches(batches, arrow_schema(work.schema))
+
     def _known_batch(self, node: Node) -> bytes | None:
         if not is_file_aggregate(node):
             return None
@@ -285,14 +307,23 @@ class QueryMode:
             "max_bytes": None if max_bytes is None else parse_size(max_bytes, "max_bytes"),
         }
 
-    def _stream(self, node: Node, **limits: Any) -> Iterator[bytes]:
+    def _stream(self, node: Node, **limits: Any) -> Iterator[list[pyarrow.RecordBatch]]:
         """Batches of an answer, in order, as they come: never all of them in memory at once."""
         from querymode.execute import local
 
         options = self._options(
             limits.get("memory"), limits.get("timeout"), limits.get("max_requests"), limits.get("max_bytes")
         )
-        return local.stream(lower(node), self._budget, thread_count=self.threads, **options)
+        work = lower(node)
+        export = _arrow_export(work.schema)
+        return local.stream(work, self._budget, thread_count=self.threads, export=export, **options)
+
+
+def _arrow_export(schema: Schema) -> Callable[[memoryview], list[pyarrow.RecordBatch]]:
+    from querymode.arrow import record_batches
+    from querymode.qmcb import view_own_batch
+
+    return lambda view: record_batches(view_own_batch(view), schema, copy=True)
 
 
 def _stats_of_nothing(row_count: int, result_bytes: int) -> dict[str, Any]:

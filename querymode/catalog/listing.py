@@ -21,6 +21,8 @@ _OTHER_SUFFIXES = frozenset(
         *("sql", "toml", "txt", "xml", "yaml", "yml"),
     }
 )
+#: What people put behind `.parquet` to say how pages are compressed.
+_CODECS = ("brotli", "br", "gz", "gzip", "lz4", "snappy", "zst", "zstd")
 #: Stands for a folder of Iceberg's metadata, whose name alone says little.
 ICEBERG = "metadata/*.metadata.json"
 #: Folders of other table formats: their files alone are not the table.
@@ -64,8 +66,8 @@ class Found:
 
 def is_parquet_name(name: str) -> bool:
     """`part-0.snappy.parquet`, `x.parquet.gzip`, `x.pq`."""
-    name = name.lower()
-    return ".parquet" in name or name.endswith((".parq", ".pq"))
+    head, _, suffix = name.lower().rpartition(".")
+    return suffix in ("parquet", "parq", "pq") or (head.endswith(".parquet") and suffix in _CODECS)
 
 
 def is_other_name(name: str) -> bool:

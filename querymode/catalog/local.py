@@ -15,14 +15,13 @@ from querymode.catalog.listing import (
     refuse_other_table,
 )
 from querymode.catalog.pattern import ANY_DEPTH, has_wildcards, is_hidden, split_pattern
-from querymode.errors import error
+from querymode.errors import QueryModeError, error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from querymode.catalog.pattern import NamePattern, Parts
-    from querymode.errors import QueryModeError
     from querymode.store.access import Access
 
 #: (name, whether it is a folder, whether it is a link).
@@ -44,8 +43,9 @@ def find(path: str, access: Access) -> list[Found]:
 
 
 def _status(path: str, access: Access) -> os.stat_result | None:
+    real = access.local(path)
     try:
-        return os.stat(access.local(path))
+        return os.stat(real)
     except OSError as cause:
         if cause.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP):
             return None
@@ -111,6 +111,8 @@ def _entries(path: str, access: Access) -> list[Entry]:
                 return [_entry(entry) for entry in entries]
         finally:
             os.close(descriptor)
+    except QueryModeError:  # some of which are OSErrors too
+        raise
     except OSError as cause:
         raise _failure(path, cause) from cause
 

@@ -2,37 +2,75 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from argparse import ArgumentParser
+    from collections.abc import Callable, Sequence
 
 USAGE = """\
 usage: querymode COMMAND
 
-  querymode demo        five queries over built-in data, with times
-  querymode --version   version of the package, and of the engine inside it
-  querymode --help      this text
+  querymode head FILE      the first rows
+  querymode count FILE     how many rows there are
+  querymode inspect FILE   schema, row groups, column chunks and pages of Parquet files
+  querymode demo           five queries over built-in data, with times
+  querymode --version      version of the package, and of the engine inside it
+  querymode --help         this text; querymode COMMAND --help tells more
+
+FILE is a Parquet file, a folder, a pattern, or an http(s):// or s3:// URL; there may be several.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when it worked, 1 when a query failed, 2 when the command line is wrong."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    """0 when it worked, 1 when a query failed, 2 when the command line is wrong, 130 after Ctrl-C."""
+    try:
+        words = list(sys.argv[1:] if arguments is None else arguments)
+        status = _guarded(words)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # what fails now would fail, with a traceback, at exit
+        return status
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has seen enough.
+        _discard_output()
+        return 0
+    except OSError as failure:
+        _discard_output()
+        return _fail(f"QUERY_FAILED: {failure}")
+
+
+def _guarded(words: list[str]) -> int:
     from querymode.errors import QueryModeError
 
     try:
         return _run(words)
     except QueryModeError as failure:
-        print(f"querymode: {failure}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; Python would complain at exit.
-        sys.stderr.close()
-        return 0
+        return _fail(str(failure))
+    except (OSError, KeyboardInterrupt):
+        raise
+    except SystemExit as end:  # the parser of arguments has said why
+        return end.code if isinstance(end.code, int) else 2
+    except Exception as failure:
+        return _fail(f"INTERNAL: {type(failure).__name__}: {failure}. This is a fault of ours")
+
+
+def _fail(message: str) -> int:
+    print(" ".join(message.splitlines()), file=sys.stderr)
+    return 1
+
+
+def _discard_output() -> None:
+    """Python writes what is left in its buffers at exit; now that goes nowhere."""
+    try:
+        descriptor = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(descriptor, sys.stdout.fileno())
+        os.close(descriptor)
+    except (OSError, ValueError, AttributeError):
+        pass
 
 
 def _run(words: list[str]) -> int:
@@ -50,7 +88,82 @@ def _run(words: list[str]) -> int:
 
         run_demo()
         return 0
+    if words and words[0] in _COMMANDS:
+        _prepare_output()
+        _COMMANDS[words[0]](words[1:])
+        return 0
     if words:
         print(f"querymode: there is no command {words[0]!r}", file=sys.stderr)
     print(USAGE, end="", file=sys.stderr)
     return 2
+
+
+def _prepare_output() -> None:
+    """Names of files and values may have characters that the output cannot show."""
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+    import warnings
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        print(f"warning: {message}", file=sys.stderr)
+
+    warnings.showwarning = show
+
+
+# ---- commands ----
+
+
+def _parser(command: str, description: str) -> ArgumentParser:
+    from argparse import ArgumentParser
+
+    parser = ArgumentParser(prog=f"querymode {command}", description=description, allow_abbrev=False)
+    parser.add_argument("file", nargs="+", metavar="FILE", help="a path, a folder, a pattern or a URL")
+    parser.add_argument("--json", action="store_true", help="print JSON: nothing is cut or rounded")
+    return parser
+
+
+def _natural(text: str) -> int:
+    from argparse import ArgumentTypeError
+
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise ArgumentTypeError(f"{text!r} is no number of 0 or more")
+    return int(text)
+
+
+def _head(words: list[str]) -> None:
+    parser = _parser("head", "The first rows. Only what they need is read.")
+    parser.add_argument("-n", type=_natural, default=10, metavar="ROWS", help="how many (default: 10)")
+    parser.add_argument(
+        "--column", action="append", default=[], metavar="NAME", help="this column, these columns"
+    )
+    options = parser.parse_args(words)
+    from querymode.cli.rows import run_head
+
+    run_head(options.file, count=options.n, columns=options.column, as_json=options.json)
+
+
+def _count(words: list[str]) -> None:
+    options = _parser("count", "How many rows there are. Only footers are read.").parse_args(words)
+    from querymode.cli.rows import run_count
+
+    run_count(options.file, as_json=options.json)
+
+
+def _inspect(words: list[str]) -> None:
+    parser = _parser("inspect", "What Parquet files are made of, from their footers.")
+    parser.add_argument(
+        "--row-group", type=_natural, action="append", default=[], metavar="N", help="this row group, from 0"
+    )
+    parser.add_argument(
+        "--column", action="append", default=[], metavar="NAME", help="this column, or a.b for one inside"
+    )
+    parser.add_argument("--pages", action="store_true", help="list pages too: their headers are read")
+    options = parser.parse_args(words)
+    from querymode.cli.inspect import Picked, run_inspect
+
+    picked = Picked(options.row_group, options.column, pages=options.pages)
+    run_inspect(options.file, picked, as_json=options.json)
+
+
+_COMMANDS: dict[str, Callable[[list[str]], None]] = {"head": _head, "count": _count, "inspect": _inspect}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from querymode.cli.table import print_table
+from querymode.cli.table import print_result
 from querymode.demo import QUERIES
 from querymode.session import QueryMode
 
@@ -18,5 +18,5 @@ def run_demo() -> None:
     for title, build in QUERIES:
         result = build(frame).collect()
         print(f"\n{title}")
-        print_table(result)
+        print_result(result)
         print(f"{result.row_count:,} rows in {result.stats['ms']:.1f} ms")

@@ -1,25 +1,77 @@
-"""A result as a table for people."""
+"""Tables for people: drawn on a terminal, plain aligned text everywhere else."""
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from querymode.result import Result
 
 _RIGHT = ("int", "uint", "float", "decimal")
 
 
-def print_table(result: Result) -> None:
+def is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def terminal_width() -> int:
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
+
+
+def is_number(type_name: str) -> bool:
+    """Whether columns of the type stand to the right."""
+    return type_name.startswith(_RIGHT) and not type_name.startswith("interval")
+
+
+def print_result(result: Result) -> None:
+    kinds = result.dtypes()
+    rows = [[_cell(value) for value in row.values()] for row in result.rows]
+    print_table(list(kinds), rows, [is_number(kind) for kind in kinds.values()])
+
+
+def print_table(titles: Sequence[str], rows: Collection[Sequence[str]], right: Sequence[bool]) -> None:
+    """`right`: which columns stand to the right. A cell is one line."""
+    if is_terminal():
+        _draw(titles, rows, right)
+    else:
+        _align(titles, rows, right)
+
+
+def _draw(titles: Sequence[str], rows: Collection[Sequence[str]], right: Sequence[bool]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(header_style="bold", show_edge=True)
-    for name, kind in result.dtypes().items():
-        table.add_column(Text(name), justify="right" if kind.startswith(_RIGHT) else "left")
-    for row in result.rows:
-        table.add_row(*(Text(_cell(value), style="dim" if value is None else "") for value in row.values()))
+    for title, to_right in zip(titles, right, strict=True):
+        table.add_column(Text(title), justify="right" if to_right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell, style="dim" if cell == "NULL" else "") for cell in row))
     Console(highlight=False).print(table)
+
+
+def _align(titles: Sequence[str], rows: Collection[Sequence[str]], right: Sequence[bool]) -> None:
+    widths = [max(map(display_width, column)) for column in zip(titles, *rows, strict=True)]
+    for line in (titles, ["-" * width for width in widths], *rows):
+        cells = []
+        for cell, width, to_right in zip(line, widths, right, strict=True):
+            padding = " " * (width - display_width(cell))
+            cells.append(padding + cell if to_right else cell + padding)
+        print("  ".join(cells).rstrip())
+
+
+def display_width(text: str) -> int:
+    """Columns of a terminal."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def _cell(value: object) -> str:

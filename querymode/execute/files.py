@@ -108,7 +108,7 @@ class FileScan:
             kept = instance.read(output.address, output.size) if output.size else b""
             instance.query_close(query)
         position = 0
-        surviving = set()
+        surviving: set[tuple[int, int]] = set()
         for number, file in enumerate(table.files):
             count = file.footer.row_group_count
             surviving.update((number, group) for group in range(count) if kept[position + group])
@@ -256,6 +256,7 @@ class GroupReader:
         places = [self._file.places[index] for index in scan.columns]
         if scan.pruning is not None:
             places += [self._file.places[index] for index in worker.prune_columns]
+            places.append(scan.pruning.probes)
         return self._instance.scan_open(worker.query, head + b"".join(places))
 
     def _guarded(self, call: Callable[[], T]) -> T:

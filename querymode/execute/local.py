@@ -26,13 +26,15 @@ from querymode.memory_table import MemoryTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from querymode._wasm import Instance, Output
     from querymode.errors import QueryModeError
     from querymode.execute.files import FileScan
     from querymode.plan import Work
+
+    Export = Callable[[memoryview], Any]
 
 MIB = 1 << 20
 #: What an instance needs to pass a morsel of 16 MiB through: the morsel, its answer, some room.
@@ -90,13 +92,14 @@ class Answer:
         "groups_pruned",
         "lane_count",
         "requests",
+        "result_bytes",
         "row_count",
         "seconds",
         "thread_count",
     )
 
     def __init__(self) -> None:
-        self.batches: list[bytes] = []
+        self.batches: list[Any] = []
         self.row_count = 0
         self.lane_count = 0
         self.thread_count = 0
@@ -106,6 +109,7 @@ class Answer:
         self.bytes_read = 0
         self.group_count = 0
         self.groups_pruned = 0
+        self.result_bytes = 0
 
     def stats(self) -> dict[str, Any]:
         """What the query cost, in the words that users see."""
@@ -119,7 +123,7 @@ class Answer:
             "requests": self.requests,
             "row_groups": self.group_count,
             "row_groups_skipped": self.groups_pruned,
-            "result_bytes": sum(map(len, self.batches)),
+            "result_bytes": self.result_bytes,
         }
 
 
@@ -133,8 +137,9 @@ def run(
     hardened: bool = False,
     max_requests: int | None = None,
     max_bytes: int | None = None,
+    export: Export | None = None,
 ) -> Answer:
-    """The answer to a lowered plan."""
+    """The answer to a lowered plan. `export`: see `_Run`."""
     started = time.monotonic()
     deadline = None if timeout is None else started + timeout
     limit = budget.total if memory is None else min(memory, budget.total)
@@ -143,7 +148,15 @@ def run(
     attempt: _Run | None = None
     try:
         with budget.reserve(expected, deadline) as reservation:
-            attempt = _Run(work, reservation.size, workers, deadline, hardened, limits=(max_requests, max_bytes))
+            attempt = _Run(
+                work,
+                reservation.size,
+                workers,
+                deadline,
+                hardened,
+                limits=(max_requests, max_bytes),
+                export=export,
+            )
             answer = attempt.answer()
     except MemoryExceededError:
         if attempt is None or (expected >= limit and workers == 1 and not attempt.keep):
@@ -152,7 +165,14 @@ def run(
         with budget.reserve(limit, deadline) as reservation:
             _pool.pool().trim(0)
             answer = _Run(
-                work, reservation.size, 1, deadline, hardened, keep=False, limits=(max_requests, max_bytes)
+                work,
+                reservation.size,
+                1,
+                deadline,
+                hardened,
+                keep=False,
+                limits=(max_requests, max_bytes),
+                export=export,
             ).answer()
     answer.seconds = time.monotonic() - started
     return answer
@@ -168,7 +188,8 @@ def stream(
     hardened: bool = False,
     max_requests: int | None = None,
     max_bytes: int | None = None,
-) -> Iterator[bytes]:
+    export: Export | None = None,
+) -> Iterator[Any]:
     """The batches of the answer, in order, while the query still runs.
 
     What waits to be taken stays within the budget: workers that are ahead of the reader wait for it. Where
@@ -188,6 +209,7 @@ def stream(
             keep=False,
             limits=(max_requests, max_bytes),
             streams=work.final is None and bool(work.source.lanes),
+            export=export,
         )
         yield from attempt.batches()
 
@@ -195,9 +217,9 @@ def stream(
 def _worker_count(work: Work, thread_count: int, size: int) -> int:
     """Workers that have something to do. Rows that the first lane has anyway are read by one alone."""
     table = work.source
-    if work.rows_needed is not None and isinstance(table, FileTable) and not work.has_filter:
-        if table.lanes and work.rows_needed <= table.lane_rows(0):
-            return 1
+    if isinstance(table, FileTable) and table.lanes and work.rows_needed is not None:
+        is_enough = not work.has_filter and work.rows_needed <= table.lane_rows(0)
+        return 1 if is_enough else max(1, min(thread_count, table.lane_count))
     return max(1, min(thread_count, table.lane_count, size // WORKER_SIZE_MIN))
 
 
@@ -228,6 +250,7 @@ class _Run:
         keep: bool = True,
         limits: tuple[int | None, int | None] = (None, None),
         streams: bool = False,
+        export: Export | None = None,
     ) -> None:
         self.work = work
         self.size = size
@@ -249,17 +272,27 @@ class _Run:
         self.instances: list[Instance] = []
         self.held = 0  # bytes of answers in this process
         self.granted: dict[Instance, int] = {}  # how far each may grow
-        self.answers: list[list[bytes]] = [[] for _ in self.table.lanes]
+        self.answers: list[list[Any]] = [[] for _ in self.table.lanes]
+        self.sizes: list[list[int]] = [[] for _ in self.table.lanes]
+        self.finalising = False
         self.rows = [0] * len(self.table.lanes)
         self.finished = [False] * len(self.table.lanes)
         #: Lanes that no instance keeps, and those that one does.
         self.lanes: deque[int] = deque()
         self.kept_lanes: dict[Instance, deque[int]] = {}
         self.crossings = 0
+        #: What becomes of a finished batch before it leaves the worker that made it: a copy of its bytes,
+        #: or what somebody wants to have of it, made from where it lies.
+        self.export = export
         #: Batches are taken while the query runs, of this lane now.
         self.streams = streams
         self.current_lane = 0
         self.moved = threading.Condition(self.lock)
+
+    @property
+    def _memory(self) -> MemoryTable:
+        assert isinstance(self.table, MemoryTable)
+        return self.table
 
     def _fits_beside(self, size: int) -> bool:
         table = self.table
@@ -313,6 +346,7 @@ class _Run:
             raise self.failure.with_traceback(None)
         answer = Answer()
         answer.batches = [batch for lane in self.answers for batch in lane]
+        answer.result_bytes = self.held
         answer.row_count = sum(self.rows)
         answer.lane_count = len(self.table.lanes)
         answer.thread_count = self.worker_count
@@ -327,7 +361,7 @@ class _Run:
             if warm:
                 warm.pop()
 
-    def batches(self) -> Iterator[bytes]:
+    def batches(self) -> Iterator[Any]:
         """The answer's batches as they come, lane by lane."""
         if not self.streams:
             yield from self.answer().batches
@@ -350,7 +384,7 @@ class _Run:
         if self.failure is not None:
             raise self.failure.with_traceback(None)
 
-    def _next_batch(self) -> bytes | None:
+    def _next_batch(self) -> Any:
         """The next batch in order, when it is there; None when there are no more."""
         with self.moved:
             while True:
@@ -361,7 +395,7 @@ class _Run:
                 waiting = self.answers[self.current_lane]
                 if waiting:
                     batch = waiting.pop(0)
-                    self.held -= len(batch)
+                    self.held -= self.sizes[self.current_lane].pop(0)
                     self.moved.notify_all()
                     return batch
                 if self.finished[self.current_lane]:
@@ -561,7 +595,7 @@ class _Run:
             morsels = self.table.lanes[lane]
             wire.append(len(morsels).to_bytes(4, "little"))
             for index in morsels:
-                references = _kept_columns(instance, self.table_id, self.table, index, self.indices)
+                references = _kept_columns(instance, self.table_id, self._memory, index, self.indices)
                 wire += (len(self.indices).to_bytes(4, "little"), references)
         output = instance.query_push(query, SourceKind.LANES, data=b"".join(wire))
         self._hold(output.size)
@@ -614,9 +648,9 @@ class _Run:
     def _push_morsel(self, stage: _Stage, query: int, index: int) -> Output:
         instance = stage.instance
         if self.keep and self.indices:
-            references = _kept_columns(instance, self.table_id, self.table, index, self.indices)
+            references = _kept_columns(instance, self.table_id, self._memory, index, self.indices)
             return instance.query_push(query, SourceKind.COLUMNS, data=references)
-        layout = self.table.morsels[index].layout(self.indices)
+        layout = self._memory.morsels[index].layout(self.indices)
         # What comes out is the engine's own copy, so the next morsel may take the same place.
         address = stage.place(layout.size) if layout.buffers else 0
         for place, buffer in layout.buffers:
@@ -629,22 +663,28 @@ class _Run:
             if output.address:
                 self._hold(output.size, lane)
                 # Nobody else looks at an unfinished lane, but for its number of rows, and a stream's reader.
-                self._deliver(lane, instance.read(output.address, output.size), output.row_count)
+                self._deliver(lane, self._copied(instance, output), output)
             if output.state != OutputState.MORE_OUTPUT:
                 return
             output = instance.query_next(query)
 
-    def _deliver(self, lane: int, batch: bytes, row_count: int) -> None:
+    def _copied(self, instance: Instance, output: Output) -> Any:
+        if self.export is not None and (self.work.final is None or self.finalising):
+            return self.export(instance.view(output.address, output.size))
+        return instance.read(output.address, output.size)
+
+    def _deliver(self, lane: int, batch: Any, output: Output) -> None:
         if not self.streams:
             self.answers[lane].append(batch)
-            self.rows[lane] += row_count
+            self.rows[lane] += output.row_count
             return
         with self.moved:
-            if row_count:  # an empty batch only says the schema, which a stream's reader knows
+            if output.row_count:  # an empty batch only says the schema, which a stream's reader knows
                 self.answers[lane].append(batch)
-                self.rows[lane] += row_count
+                self.sizes[lane].append(output.size)
+                self.rows[lane] += output.row_count
             else:
-                self.held -= len(batch)
+                self.held -= output.size
             self.moved.notify_all()
 
     def _lane_finished(self, lane: int) -> None:
@@ -682,6 +722,7 @@ class _Run:
         """Over the lanes' answers, in their order. A table without lanes has only this."""
         batches = deque(batch for lane in self.answers for batch in lane)
         self.answers, self.rows = [[]], [0]
+        self.finalising = True
         query = instance.query_open(self.work.lane if self.work.final is None else self.work.final)
         stage = _Stage(instance)
         while batches:

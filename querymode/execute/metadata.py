@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from querymode._abi import AggregateOp
+from querymode._abi import AggregateOp, CompareOp
 from querymode.execute.files import ask_statistics
 from querymode.execute.single import on_instance
-from querymode.expr import Aggregate, And, Column, Compare, CompareOp, Expr, IsNull, Not, Or
+from querymode.expr import Aggregate, And, Column, Compare, Expr, IsNull, Not, Or
 from querymode.file_table import FileTable
 from querymode.plan import Filter, GroupBy, Node, Scan, plan_over
 from querymode.prune import statistic, statistics_fields
@@ -34,7 +34,7 @@ def known_batch(node: Node) -> bytes | None:
     table = node.input.source
     if not isinstance(table, FileTable) or not table.files:
         return None
-    bounds = {}
+    bounds: dict[tuple[AggregateOp, str], None] = {}
     for _, call in node.calls:
         if call.op == AggregateOp.COUNT_ROWS or (call.op == AggregateOp.COUNT and _is_column(call, table)):
             continue

@@ -381,7 +381,8 @@ def _plan_samples(instance: Instance) -> Iterator[PlanSample]:
                 continue
             if table is paired and work.final is None:
                 continue  # the same plan as before
-            batch = one_batch(instance, table, work.columns)
+            names = tuple(table.schema.names[index] for index in work.columns)
+            batch = one_batch(instance, table, names)
             yield PlanSample(work.lane, batch)
             if work.final is not None:
                 with suppress(QueryModeError):  # sums of the largest values leave their range

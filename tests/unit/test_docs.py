@@ -5,17 +5,26 @@ from __future__ import annotations
 import doctest
 import importlib
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.conftest import ROOT
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 MODULES = ("querymode", "querymode.types", "querymode.expr", "querymode.frame", "querymode.session")
 
 
-def test_readme_example() -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    exec(compile(example, "README.md", "exec"), {})
+def test_readme_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In order: the later ones use names of the earlier ones."""
+    monkeypatch.chdir(tmp_path)
+    examples = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len(examples) == 2
+    names: dict[str, object] = {}
+    for example in examples:
+        exec(compile(example, "README.md", "exec"), names)
 
 
 @pytest.mark.parametrize("name", MODULES)

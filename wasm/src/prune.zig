@@ -22,6 +22,7 @@ const Column = column_module.Column;
 const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
 const DataType = @import("core/schema.zig").DataType;
 const Expression = expression_module.Expression;
+const assert = std.debug.assert;
 const File = @import("format/parquet/file.zig").File;
 
 pub const Error = expression_module.Error || error{ InvalidPlan, TooLarge };
@@ -111,10 +112,21 @@ fn fill_unknown(arena: std.mem.Allocator, target: *[bound_columns]Column, data_t
     target.* = .{ nothing, nothing, try expression_module.all_null(arena, .of(.i64), count), try bool_column(arena, true, count), try i64_column(arena, rows), inexact, inexact };
 }
 
-/// A column whose pages are known.
+/// What is known of a column's pages, from an index or from their headers. There is at least one.
 pub const Pages = struct {
-    offset_index: page_index.OffsetIndex,
-    column_index: page_index.ColumnIndex,
+    first_rows: []const u64,
+    evidence: []const statistics.Evidence,
+
+    pub fn of_index(arena: std.mem.Allocator, offsets: page_index.OffsetIndex, bounds: page_index.ColumnIndex, row_count: u64) Error!Pages {
+        const evidence = try arena.alloc(statistics.Evidence, offsets.page_count());
+        for (evidence, 0..) |*item, page| item.* = bounds.evidence(page, offsets.row_count(page, row_count));
+        return .{ .first_rows = offsets.first_rows, .evidence = evidence };
+    }
+
+    fn rows_of(self: *const Pages, page: usize, row_count: u64) u64 {
+        const end = if (page + 1 < self.first_rows.len) self.first_rows[page + 1] else row_count;
+        return end - self.first_rows[page];
+    }
 };
 
 pub const RowRange = struct {
@@ -157,7 +169,7 @@ pub fn page_ranges(
 fn common_starts(arena: std.mem.Allocator, pages: []const ?Pages) Error![]const u64 {
     var starts: std.ArrayList(u64) = .empty;
     try starts.append(arena, 0);
-    for (pages) |of_column| if (of_column) |found| try starts.appendSlice(arena, found.offset_index.first_rows);
+    for (pages) |of_column| if (of_column) |found| try starts.appendSlice(arena, found.first_rows);
     std.mem.sort(u64, starts.items, {}, std.sort.asc(u64));
     var count: usize = 1;
     for (starts.items[1..]) |start| {
@@ -169,19 +181,16 @@ fn common_starts(arena: std.mem.Allocator, pages: []const ?Pages) Error![]const 
 }
 
 fn fill_pages(arena: std.mem.Allocator, target: *[bound_columns]Column, origin: statistics.Origin, pages: *const Pages, starts: []const u64, row_count: u64) Error!void {
-    const page_count = pages.offset_index.page_count();
-    const evidence = try arena.alloc(statistics.Evidence, page_count);
+    const page_count = pages.first_rows.len;
+    assert(page_count > 0 and pages.evidence.len == page_count);
     const rows = try arena.alloc(u64, page_count);
-    for (evidence, rows, 0..) |*item, *page_rows, page| {
-        page_rows.* = pages.offset_index.row_count(page, row_count);
-        item.* = pages.column_index.evidence(page, page_rows.*);
-    }
+    for (rows, 0..) |*page_rows, page| page_rows.* = pages.rows_of(page, row_count);
     var of_pages: [bound_columns]Column = undefined;
-    try fill(arena, &of_pages, try statistics.build(arena, origin, evidence), rows);
+    try fill(arena, &of_pages, try statistics.build(arena, origin, pages.evidence), rows);
     const indices = try arena.alloc(u32, starts.len);
     var page: u32 = 0;
     for (indices, starts) |*index, start| {
-        while (page + 1 < page_count and pages.offset_index.first_rows[page + 1] <= start) page += 1;
+        while (page + 1 < page_count and pages.first_rows[page + 1] <= start) page += 1;
         index.* = page;
     }
     for (target, &of_pages) |*to, *from| {

@@ -1,8 +1,8 @@
 //! Reads one row group of a file into a query: which bytes it needs, which rows can matter, what is
 //! decoded. The host only fetches.
 //!
-//!     open → [indexes → rows that may match] → [filter: rows that match] → rows → done
-//!                  ↓ need bytes                     ↓ need bytes             ↓ need bytes, or output
+//!     open → [Bloom filters] → [indexes: rows that may match] → [filter: rows that match] → rows → done
+//!                 ↓                  ↓ need bytes                     ↓ need bytes           ↓ or output
 //!
 //! `step` goes on until it lacks bytes, has output or is done. Rows pass in chunks that are cut from
 //! the row group and the filter alone, never from what was fetched together: sums of floats come out
@@ -17,6 +17,7 @@
 //! no surviving row needs. The host decides that: it knows what a request costs.
 const std = @import("std");
 const bitmap = @import("core/bitmap.zig");
+const bloom = @import("format/parquet/bloom.zig");
 const column_chunk = @import("format/parquet/column_chunk.zig");
 const column_module = @import("core/column.zig");
 const expression_module = @import("plan/expression.zig");
@@ -61,10 +62,19 @@ pub const Options = struct {
     plan_only: bool = false,
 };
 
+/// A row must have one of these values in a column: what a Bloom filter can be asked.
+pub const Probe = struct {
+    /// Of `Prune.bindings`.
+    binding: u32,
+    /// Each one row long, of the column's type.
+    values: []const Column,
+};
+
 /// A filter over statistics, and what its columns are in this file.
 pub const Prune = struct {
     predicate: *const Expression,
     bindings: []const prune.Binding,
+    probes: []const Probe,
     types: []const DataType,
 };
 
@@ -73,7 +83,7 @@ pub const Progress = enum { need_bytes, output, done };
 /// A range that is missing, and the leaf reader that wants it.
 pub const Need = struct { range: Range, owner: u32 };
 
-const Stage = enum { start, indexes, filter, rows, done };
+const Stage = enum { start, blooms, indexes, filter, rows, done };
 
 /// Rows that pass together.
 const Cut = struct { row: u64, count: u32 };
@@ -148,6 +158,7 @@ pub const Scan = struct {
     surviving: std.ArrayList(Survivor) = .empty,
     surviving_next: usize = 0,
     filter_done: bool = false,
+    headers_seen: bool = false,
     use_indexes: bool = false,
     needs: std.ArrayList(Need) = .empty,
     scratch_needs: column_chunk.Needs = .empty,
@@ -244,6 +255,17 @@ pub const Scan = struct {
             binding.constant = try builder.finish(arena);
         };
         copy.bindings = bindings;
+        const probes = try arena.dupe(Probe, given.probes);
+        for (probes) |*probe| {
+            const values = try arena.dupe(Column, probe.values);
+            for (values) |*value| {
+                var builder: ColumnBuilder = try .init(arena, value.type);
+                try builder.append_range(value, 0, 1);
+                value.* = try builder.finish(arena);
+            }
+            probe.values = values;
+        }
+        copy.probes = probes;
         return copy;
     }
 
@@ -319,6 +341,12 @@ pub const Scan = struct {
         self.needs.clearRetainingCapacity();
         while (true) switch (self.stage) {
             .start => {
+                self.stage = .blooms;
+                if (try self.need_blooms()) return .need_bytes;
+            },
+            .blooms => {
+                if (try self.blooms_exclude()) return self.finish();
+                if (self.needs.items.len > 0) return .need_bytes;
                 self.stage = .indexes;
                 if (try self.need_indexes()) return .need_bytes;
             },
@@ -342,6 +370,7 @@ pub const Scan = struct {
                     self.forget_segments();
                     return .need_bytes;
                 }
+                if (try self.prune_by_headers()) continue;
                 try self.read_cut(cut);
                 self.cut = null;
                 if (self.query.saturated) return self.finish();
@@ -371,6 +400,62 @@ pub const Scan = struct {
         self.stage = .done;
         try self.query.settle_output();
         return .done;
+    }
+
+    // ---- Bloom filters ----
+
+    /// Asks for the filters of columns that must have one of a few values, where they are small beside
+    /// what they may save.
+    fn need_blooms(self: *Scan) Error!bool {
+        const pruning = self.prune orelse return false;
+        if (self.row_count == 0) return false;
+        var saved: u64 = 0;
+        for (self.leaves) |*leaf| saved += leaf.chunk.compressed_size;
+        for (pruning.probes) |probe| {
+            const owner = self.probed_leaf(probe) orelse continue;
+            const span = self.leaves[owner].chunk.bloom orelse continue;
+            // Where the footer does not say, the header does.
+            const size = if (span.size > 0) span.size else bloom.header_size_max;
+            if (size > saved / bloom_part or span.offset + size > self.file.footer.file_size) continue;
+            try self.need_span(owner, .{ .offset = span.offset, .size = size });
+        }
+        return self.needs.items.len > 0;
+    }
+
+    fn probed_leaf(self: *const Scan, probe: Probe) ?usize {
+        const binding = self.prune.?.bindings[probe.binding];
+        if (binding != .leaf) return null;
+        for (self.leaves, 0..) |*leaf, i| if (leaf.leaf == &self.file.leaves[binding.leaf]) return i;
+        return null;
+    }
+
+    /// Whether a filter denies all values that a row must have one of. Filters that cannot be read say
+    /// nothing: they are advice, not data.
+    fn blooms_exclude(self: *Scan) Error!bool {
+        const pruning = self.prune orelse return false;
+        for (pruning.probes) |probe| {
+            const owner = self.probed_leaf(probe) orelse continue;
+            const leaf = &self.leaves[owner];
+            const span = leaf.chunk.bloom orelse continue;
+            const bytes = leaf.segments.from(span.offset);
+            if (bytes.len == 0) continue;
+            const filter = bloom.Filter.init(bytes, span.size) catch |reason| {
+                if (reason == error.Truncated and span.size == 0) try self.need_rest(owner, span.offset, bytes);
+                interrupt.forget();
+                continue;
+            };
+            if (!might_hold(&filter, leaf.leaf, probe.values)) return true;
+        }
+        return false;
+    }
+
+    fn need_rest(self: *Scan, owner: usize, offset: u64, bytes: []const u8) Error!void {
+        const extent = bloom.extent(bytes) catch return;
+        var saved: u64 = 0;
+        for (self.leaves) |*leaf| saved += leaf.chunk.compressed_size;
+        if (extent.size() <= bytes.len or extent.size() > saved / bloom_part) return;
+        if (offset + extent.size() > self.file.footer.file_size) return;
+        try self.need_span(owner, .{ .offset = offset, .size = @intCast(extent.size()) });
     }
 
     // ---- page indexes ----
@@ -442,15 +527,45 @@ pub const Scan = struct {
             const span = leaf.chunk.column_index orelse continue;
             if (leaf.index.?.page_count() == 0) continue;
             const bytes = find_span(leaf, span) orelse return not_fetched();
-            of_column.* = .{
-                .offset_index = leaf.index.?,
-                .column_index = try page_index.read_column_index(arena, bytes, leaf.index.?.page_count()),
-            };
+            const bounds = try page_index.read_column_index(arena, bytes, leaf.index.?.page_count());
+            of_column.* = try .of_index(arena, leaf.index.?, bounds, self.row_count);
         }
+        try self.keep_ranges(arena, pruning, pages);
+    }
+
+    fn keep_ranges(self: *Scan, arena: std.mem.Allocator, pruning: Prune, pages: []const ?prune.Pages) Error!void {
         self.ranges = try prune.page_ranges(arena, self.file, self.options.row_group, pruning.predicate, pruning.bindings, pruning.types, pages);
         var kept: u64 = 0;
         for (self.ranges) |range| kept += range.count();
         self.stats.rows_pruned = self.row_count - kept;
+    }
+
+    /// Files without an index may have bounds in the headers of their pages. The bytes are here by then,
+    /// but need not be decoded. Once, before the first row is read; true when the cuts are new.
+    fn prune_by_headers(self: *Scan) Error!bool {
+        if (self.headers_seen or self.use_indexes or self.filter_done) return false;
+        self.headers_seen = true;
+        const pruning = self.prune orelse return false;
+        const arena = self.arena.allocator();
+        const pages = try arena.alloc(?prune.Pages, pruning.bindings.len);
+        var found = false;
+        for (pages, pruning.bindings) |*of_column, binding| {
+            of_column.* = null;
+            if (binding != .leaf) continue;
+            const leaf = self.find_leaf(binding.leaf) orelse continue;
+            const complete = try leaf.prepare(0, self.row_count, &self.scratch_needs);
+            self.scratch_needs.clearRetainingCapacity();
+            if (!complete) continue;
+            const headers = try leaf.header_pages(arena) orelse continue;
+            of_column.* = .{ .first_rows = headers.first_rows, .evidence = headers.evidence };
+            found = true;
+        }
+        if (!found) return false;
+        try self.keep_ranges(arena, pruning, pages);
+        self.range_index = 0;
+        self.range_row = 0;
+        self.cut = null;
+        return true;
     }
 
     fn find_leaf(self: *Scan, index: u32) ?*ChunkReader {
@@ -800,6 +915,18 @@ fn repeated(arena: std.mem.Allocator, value: *const Column, count: u32) Error!Co
     try builder.append_nulls(count); // constants of nested types are columns that a file lacks
     return builder.finish(arena);
 }
+
+fn might_hold(filter: *const bloom.Filter, leaf: *const metadata.Leaf, values: []const Column) bool {
+    for (values) |*value| {
+        const bytes = if (value.type.layout() == .bytes) value.bytes_at(0) else value.data[0..@intCast(value.type.value_size())];
+        const hash = bloom.hash_value(leaf, bytes) orelse return true;
+        if (filter.might_contain(hash)) return true;
+    }
+    return false;
+}
+
+/// A Bloom filter is worth its bytes when they are at most this part of what it may save.
+const bloom_part = 4;
 
 /// Decoders of codes store whole vectors.
 const code_slack = 16;

@@ -4,7 +4,8 @@
 //!                 `constant`  a value follows, as in plans: the same in every row
 //!                 `missing`   NULL in every row
 //!                 `unknown`   pruning only: nothing is known of it
-//!     scan        ScanRequest, input_count × column, prune_count × column
+//!     scan        ScanRequest, input_count × column; when it prunes: prune_count × column, probes
+//!     probes      u32 count × (u32 column of the pruning, u32 values × value): one of them must be there
 //!     prune       u32 files, u32 columns; files × (u32 address, u32 size of a flat footer, columns × column)
 const std = @import("std");
 const abi = @import("abi.zig");
@@ -93,4 +94,24 @@ fn bind_node(file: *const File, place: u32, field: Field) prune.Binding {
     if (!node.is_leaf() or file.leaves[node.leaf_first].max_repetition > 0) return .unknown;
     if (!node.type.eql(field.type)) return .unknown;
     return .{ .leaf = node.leaf_first };
+}
+
+pub fn read_probes(arena: std.mem.Allocator, cursor: *Cursor, fields: []const Field) Error![]scan_module.Probe {
+    const count = cursor.read_int(u32) catch return refuse("a scan request is cut short");
+    // Each takes eight bytes at least, so a count cannot outgrow its own bytes.
+    if (count > cursor.remaining() / 8) return refuse("a scan request has fewer probes than it says");
+    const probes = try arena.alloc(scan_module.Probe, count);
+    for (probes) |*probe| {
+        const binding = cursor.read_int(u32) catch return refuse("a scan request is cut short");
+        if (binding >= fields.len / prune.bound_columns) return refuse("a probe of a column that is not pruned by");
+        const value_count = cursor.read_int(u32) catch return refuse("a scan request is cut short");
+        if (value_count > cursor.remaining()) return refuse("a probe has fewer values than it says");
+        const values = try arena.alloc(Column, value_count);
+        for (values) |*value| {
+            value.* = try read_constant(arena, cursor, fields[binding * prune.bound_columns]);
+            if (!value.is_valid(0) or value.type.layout() == .bits or value.type.layout() == .none) return refuse("a probe of a value that cannot be asked for");
+        }
+        probe.* = .{ .binding = binding, .values = values };
+    }
+    return probes;
 }

@@ -26,6 +26,7 @@ const rle = @import("../../encoding/rle.zig");
 const segments_module = @import("../segments.zig");
 const spread = @import("../../encoding/spread.zig");
 const snappy = @import("../../codec/snappy.zig");
+const statistics = @import("statistics.zig");
 const values_module = @import("values.zig");
 const zstd = @import("../../codec/zstd.zig");
 const Chunk = metadata.Chunk;
@@ -81,6 +82,8 @@ const Page = struct {
         };
     }
 };
+
+pub const HeaderPages = struct { first_rows: []const u64, evidence: []const statistics.Evidence };
 
 const Levels = union(enum) {
     /// All entries have level 0.
@@ -275,6 +278,25 @@ pub const ChunkReader = struct {
         if (!self.chunk.has_dictionary or size == 0 or self.values.dictionary != null) return;
         if (self.segments.from(self.chunk.start).len >= size) return;
         try needs.append(self.gpa, .{ .offset = self.chunk.start, .size = size });
+    }
+
+    /// What the headers of all pages say, where all of them are here; null otherwise.
+    pub fn header_pages(self: *ChunkReader, arena: std.mem.Allocator) Error!?HeaderPages {
+        if (self.repeats() or self.index != null or self.walk_row != self.options.row_count) return null;
+        if (self.current != null or self.queue_first != 0 or self.queue.items.len < 2) return null;
+        const first_rows = try arena.alloc(u64, self.queue.items.len);
+        const evidence = try arena.alloc(statistics.Evidence, self.queue.items.len);
+        for (self.queue.items, first_rows, evidence) |*page, *first_row, *item| {
+            const raw = switch (page.header.page) {
+                .data => |header| header.statistics,
+                .data_v2 => |header| header.statistics,
+                .dictionary, .index => unreachable,
+            };
+            first_row.* = page.first_row;
+            item.* = .{ .statistics = raw.values, .deprecated = raw.deprecated, .value_count = page.row_count, .is_page = true };
+            if (page.row_count == 0) return null;
+        }
+        return .{ .first_rows = first_rows, .evidence = evidence };
     }
 
     // ---- with an offset index ----

@@ -104,6 +104,8 @@ fn read_locations(arena: std.mem.Allocator, reader: *Reader, actual: Type, limit
         if (page % interrupt_pages == 0) try interrupt.check();
         const location = try read_location(reader);
         if (location.offset > limits.file_size or location.size > limits.file_size - location.offset) return invalid(reader, "a page of the offset index is outside the file");
+        // Readers give back the bytes before the page that they are at.
+        if (page > 0 and location.offset < offsets[page - 1] + sizes[page - 1]) return invalid(reader, "the pages of an offset index overlap");
         const is_rising = if (page == 0) location.first_row == 0 else location.first_row > first_rows[page - 1] and location.first_row < limits.row_count;
         if (!is_rising) return invalid(reader, "the rows of an offset index do not rise");
         offset.* = location.offset;

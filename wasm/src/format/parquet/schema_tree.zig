@@ -42,6 +42,8 @@ pub const Error = error{ InvalidFormat, NotSupported, OutOfMemory };
 
 /// Elements of a schema. Ten times the columns that anyone was seen to write.
 pub const element_count_max = 1 << 18;
+/// Bytes of a value of fixed length. NULLs take as many, and so would a claim without a value.
+pub const fixed_size_max = 1 << 24;
 
 pub const Tree = struct {
     nodes: []const Node,
@@ -367,6 +369,7 @@ fn decimal_value(element: *const Element) ?Value {
 pub fn leaf_is_sound(leaf: *const Leaf) bool {
     const physical = leaf.physical;
     if ((physical == .fixed_len_byte_array) != (leaf.type_length != 0)) return false;
+    if (leaf.type_length > fixed_size_max) return false;
     if (leaf.type.is_nested()) return false;
     const tag = leaf.type.tag;
     const is_narrow = tag == .decimal and leaf.type.precision <= schema.decimal_precision_narrow;
@@ -491,6 +494,7 @@ const Builder = struct {
     fn leaf(self: *Builder, element: *const Element, levels: Levels, nullable: bool) Error!Node {
         const is_fixed = element.physical.? == .fixed_len_byte_array;
         if (is_fixed and element.type_length < 1) return invalid("a column of fixed length has no length");
+        if (is_fixed and element.type_length > fixed_size_max) return unsupported("a column of fixed length has values of more than 16 MiB");
         if (!belongs(element)) return invalid("a column's logical type does not fit its physical one");
         const value = leaf_value(element);
         const index = self.leaves.items.len;

@@ -244,6 +244,7 @@ pub const ValueReader = struct {
 
     /// Values of the dictionary, behind the dense ones of `builder`.
     pub fn append_of_dictionary(self: *ValueReader, builder: *ColumnBuilder, codes: []const u32) Error!void {
+        if (codes.len == 0) return; // pages of NULLs have codes without a dictionary
         const source = &self.dictionary.?;
         const count: u32 = @intCast(codes.len);
         switch (self.leaf.type.layout()) {
@@ -290,6 +291,7 @@ pub const ValueReader = struct {
 
     fn append_fixed(self: *ValueReader, builder: *ColumnBuilder, count: u32) Error!void {
         const size: usize = @intCast(self.leaf.type.value_size());
+        try self.expect_fixed(count);
         const target = try builder.grow_dense(@as(u64, size) * count);
         if (self.decoder == .codes) return gather_fixed(self.dictionary.?.data.items, size, try self.read_codes(count), target);
         if (self.leaf.physical == .byte_array) return self.convert_byte_arrays(target, count);
@@ -297,6 +299,18 @@ pub const ValueReader = struct {
         const raw = try self.raw_buffer(@as(u64, raw_size(self.leaf)) * count);
         try self.read_raw(raw, count);
         try self.convert_fixed(raw, target, count);
+    }
+
+    /// Before room is made: the schema may claim values of a gigabyte, a page that lacks them does not.
+    fn expect_fixed(self: *const ValueReader, count: u32) Error!void {
+        const width: u64 = raw_size(self.leaf);
+        const has_values = switch (self.decoder) {
+            .fixed => |*values| width * count <= values.source.len - values.position,
+            .split => |*values| count <= values.count - values.position,
+            .delta_bytes => |*values| width <= values.source.len,
+            else => true,
+        };
+        if (!has_values) return too_few();
     }
 
     fn read_codes(self: *ValueReader, count: u32) Error![]const u32 {
