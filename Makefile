@@ -47,7 +47,7 @@ clean:
 # A stamp, not a phony target: pip runs again only when the metadata changes.
 $(VENV)/.installed: pyproject.toml hatch_build.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "hatchling>=1.27" editables "ziglang==0.17.0" "brotli>=1.1"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "hatchling>=1.27" "setuptools>=80" editables "ziglang==0.17.0" "brotli>=1.1"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[dev]"
 	touch $@
 

@@ -4,6 +4,7 @@
 //!     zig build wasm-safe  zig-out/bin/querymode_safe.wasm, the same with every safety check on
 //!     zig build bench-wasm zig-out/bin/querymode_bench.wasm, the decoders alone, for benchmarks/codecs.py
 //!     zig build abi        querymode/_abi.py from wasm/src/abi.zig
+//!     zig build fuzz-parquet zig-out/bin/fuzz_parquet, which reads mutated files natively, all checks on
 //!     zig build test       unit tests, natively; `test-wasm` builds them for wasm32-wasi
 const std = @import("std");
 const builtin = @import("builtin");
@@ -38,6 +39,7 @@ pub fn build(b: *std.Build) void {
 
     add_benchmark(b, dictionary);
     add_abi(b);
+    add_fuzzer(b, dictionary);
     add_tests(b, dictionary);
 
     const fmt = b.addFmt(.{ .paths = &.{ b.path("build.zig"), b.path("wasm") }, .check = true });
@@ -116,6 +118,20 @@ fn add_abi(b: *std.Build) void {
     const update = b.addUpdateSourceFiles();
     update.addCopyFileToSource(run.captureStdOut(.{ .basename = "_abi.py" }), "querymode/_abi.py");
     b.step("abi", "Write querymode/_abi.py").dependOn(&update.step);
+}
+
+fn add_fuzzer(b: *std.Build, dictionary: *std.Build.Step) void {
+    const fuzzer = b.addExecutable(.{
+        .name = "fuzz_parquet",
+        .root_module = b.createModule(.{
+            .root_source_file = b.path("wasm/src/parquet_fuzz_main.zig"),
+            .target = b.graph.host,
+            .optimize = .safe,
+        }),
+    });
+    fuzzer.step.dependOn(dictionary);
+    const install = b.addInstallArtifact(fuzzer, .{});
+    b.step("fuzz-parquet", "Write zig-out/bin/fuzz_parquet").dependOn(&install.step);
 }
 
 fn add_tests(b: *std.Build, dictionary: *std.Build.Step) void {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 
@@ -13,6 +14,7 @@ from querymode._wasm import (
     default_program,
     hardened_by_default,
     process_token,
+    release_programs,
 )
 
 TYPE_CHECKING = False
@@ -170,3 +172,13 @@ def pool() -> InstancePool:
             if _pool is None:
                 _pool = InstancePool()
     return _pool
+
+
+def _close_at_exit() -> None:
+    """While modules are still whole: freed later, wasmtime's objects would complain on the way out."""
+    if _pool is not None and _pool_process is process_token():
+        _pool.close_idle()
+    release_programs()
+
+
+atexit.register(_close_at_exit)

@@ -200,6 +200,12 @@ def default_program() -> Program:
     return program
 
 
+def release_programs() -> None:
+    """Lets go of compiled code; instances that still run keep what they need."""
+    if _default_program is not None:
+        _default_program._shared.clear()
+
+
 def _refuse_platform() -> None:
     if sys.platform == "win32":
         raise errors.error(

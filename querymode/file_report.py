@@ -48,7 +48,7 @@ PHYSICAL_TYPES = (
 _FIXED = PHYSICAL_TYPES.index("FIXED_LEN_BYTE_ARRAY")
 
 #: What is read of a chunk to find headers. Longer pages are skipped; for shorter ones it grows.
-WINDOW = 64 << 10
+WINDOW = 16 << 10
 WINDOW_MAX = 4 << 20
 
 

@@ -370,4 +370,11 @@ pub const Exports = struct {
     /// with output, `again` or (at the end) `more_output`.
     pub const qm_scan_step = fn (scan: u32, segments: u32, count: u32, out: u32) callconv(.c) Status;
     pub const qm_scan_close = fn (scan: u32) callconv(.c) Status;
+    /// What the statistics of a leaf, nested or not, say of each row group: one row each, with the
+    /// columns of prune.zig; text comes as binary, since bounds may be cut inside a character. Stays
+    /// until the next call.
+    pub const qm_leaf_bounds = fn (file: u32, leaf: u32, out: u32) callconv(.c) Status;
+    /// The pages whose headers lie in the bytes, the first of which begins one
+    /// (format/parquet/page_list.zig). The rows stay until the next call.
+    pub const qm_pages = fn (format: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
 };

@@ -14,6 +14,7 @@ const heap = @import("core/heap.zig");
 const interrupt = @import("core/interrupt.zig");
 const json = @import("format/text/json.zig");
 const flatten = @import("format/parquet/flatten.zig");
+const page_list = @import("format/parquet/page_list.zig");
 const pipeline = @import("pipeline.zig");
 const prune = @import("prune.zig");
 const scan_module = @import("scan.zig");
@@ -25,7 +26,7 @@ const File = @import("format/parquet/file.zig").File;
 const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
 const Status = abi.Status;
 
-const Error = pipeline.Error || qmcb.Error || batch_import.Error || csv.Error || json.Error || scan_module.Error || scan_request.Error || flatten.Error || error{InvalidHandle};
+const Error = pipeline.Error || qmcb.Error || batch_import.Error || csv.Error || json.Error || scan_module.Error || scan_request.Error || flatten.Error || page_list.Error || error{InvalidHandle};
 
 /// Every error of every room has its Status here; a new one does not compile until it has.
 fn status_of(err: Error) Status {
@@ -355,7 +356,7 @@ pub fn qm_query_close(query: u32) callconv(.c) Status {
 
 // ---- files ----
 
-/// What the last `qm_footer` or `qm_prune` left.
+/// What the last `qm_footer`, `qm_prune`, `qm_leaf_bounds` or `qm_pages` left.
 var answer: []u8 = &.{};
 
 fn keep_answer(bytes: []const u8) Error!void {
@@ -487,6 +488,49 @@ pub fn qm_bounds(query: u32, address: u32, size: u32, out: u32) callconv(.c) Sta
     return status(push_bounds(query, address, size, out));
 }
 
+// ---- looking into files ----
+
+/// A small batch as the answer of a call.
+fn answer_batch(names: []const []const u8, batch: column_module.Batch, out: u32) Error!void {
+    const gpa = heap.engine_allocator();
+    const size = std.math.cast(usize, try qmcb.encoded_size(names, batch)) orelse return error.TooLarge;
+    const encoded = try gpa.alloc(u8, size);
+    qmcb.encode(encoded, names, batch);
+    gpa.free(answer);
+    answer = encoded;
+    try write_output(out, .{ .bytes = answer, .row_count = batch.row_count, .state = .done });
+}
+
+fn leaf_bounds(handle: u32, leaf: u32, out: u32) Error!void {
+    const file = try file_of(handle);
+    if (leaf >= file.leaves.len) return error.InvalidHandle;
+    var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
+    defer arena.deinit();
+    const columns = try prune.group_columns(arena.allocator(), file, &.{.{ .leaf = leaf }}, &.{file.leaves[leaf].type});
+    for (columns) |*column| if (column.type.tag == .utf8) {
+        column.type = .of(.binary);
+    };
+    const names = [prune.bound_columns][]const u8{ "min", "max", "nulls", "nan", "rows", "min_exact", "max_exact" };
+    try answer_batch(&names, .{ .row_count = file.footer.row_group_count, .columns = columns }, out);
+}
+
+pub fn qm_leaf_bounds(file: u32, leaf: u32, out: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(leaf_bounds(file, leaf, out));
+}
+
+fn pages(format: u32, address: u32, size: u32, out: u32) Error!void {
+    if (std.enums.fromInt(abi.FileFormat, format) == null) return error.InvalidHandle;
+    var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
+    defer arena.deinit();
+    try answer_batch(page_list.names, try page_list.list(arena.allocator(), try input(address, size)), out);
+}
+
+pub fn qm_pages(format: u32, address: u32, size: u32, out: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(pages(format, address, size, out));
+}
+
 // ---- scans ----
 
 fn scan_open(query_handle: u32, address: u32, size: u32, out: u32) Error!void {
@@ -519,6 +563,7 @@ fn scan_prune(arena: std.mem.Allocator, cursor: *Cursor, handle: u32, file: *con
     return .{
         .predicate = try prune_filter(query),
         .bindings = try scan_request.read_bindings(arena, cursor, query.plan.input, file),
+        .probes = try scan_request.read_probes(arena, cursor, query.plan.input),
         .types = try bound_types(arena, query),
     };
 }

@@ -41,6 +41,7 @@ test {
     _ = @import("format/parquet/nested.zig");
     _ = @import("format/parquet/page_header.zig");
     _ = @import("format/parquet/page_index.zig");
+    _ = @import("format/parquet/page_list.zig");
     _ = @import("format/parquet/schema_tree.zig");
     _ = @import("format/parquet/statistics.zig");
     _ = @import("format/parquet/thrift.zig");
