@@ -4,7 +4,7 @@
 //!     zig build wasm-safe  zig-out/bin/querymode_safe.wasm, the same with every safety check on
 //!     zig build bench-wasm zig-out/bin/querymode_bench.wasm, the decoders alone, for benchmarks/codecs.py
 //!     zig build abi        querymode/_abi.py from wasm/src/abi.zig
-//!     zig build fuzz-parquet zig-out/bin/fuzz_parquet, which reads mutated files natively, all checks on
+//!     zig build fuzz-parquet zig-out/bin/fuzz_parquet, which reads mutated files natively
 //!     zig build test       unit tests, natively; `test-wasm` builds them for wasm32-wasi
 const std = @import("std");
 const builtin = @import("builtin");
@@ -126,7 +126,7 @@ fn add_fuzzer(b: *std.Build, dictionary: *std.Build.Step) void {
         .root_module = b.createModule(.{
             .root_source_file = b.path("wasm/src/parquet_fuzz_main.zig"),
             .target = b.graph.host,
-            .optimize = .safe,
+            .optimize = b.option(std.lang.Optimize, "fuzz-optimize", "fuzz_parquet (default: debug, which builds in seconds)") orelse .debug,
         }),
     });
     fuzzer.step.dependOn(dictionary);

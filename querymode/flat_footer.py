@@ -123,10 +123,14 @@ class FlatFooter:
         "has_key_values",
         "leaf_count",
         "row_group_count",
+        "tail",
     )
 
     def __init__(self, blob: bytes) -> None:
         self.blob = blob
+        #: Bytes of the file right before its footer, where reading the footer brought them along: their
+        #: place, and they. Page indexes lie there.
+        self.tail: tuple[int, bytes] = (0, b"")
         if len(blob) < _HEADER.size:
             raise _damaged("it is too short")
         magic, version, has_key_values, created_by_size, *numbers = _HEADER.unpack_from(blob)

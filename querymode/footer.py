@@ -60,6 +60,12 @@ _FILE_SIZE_MIN = 12
 #: Larger ones would not fit an engine's memory together with what they become.
 _FOOTER_SIZE_MAX = 1 << 30
 
+#: Large files have large indexes before their footers: reading more at once spares a request or two.
+LARGE_FILE = 64 * MIB
+LARGE_TAIL_SIZE = 2 * TAIL_SIZE
+#: Tables of more files than this do not hold on to what was read besides the footers.
+TAILS_KEPT = 16
+
 #: Sources whose footers are looked for together, and bytes of footers that are held for the engine.
 _BATCH_COUNT = 256
 _BATCH_SIZE = 64 * MIB
@@ -130,6 +136,10 @@ def load(
         batch = _Batch(sources[start : start + _BATCH_COUNT], gate, cache, limit)
         footers += batch.load(parquet_expected)
     return footers
+
+
+def _tail_size(source: ByteSource) -> int:
+    return TAIL_SIZE if source.size < LARGE_FILE else LARGE_TAIL_SIZE
 
 
 class _Pending:
@@ -216,7 +226,8 @@ class _Batch:
     def _read_tails(self, indices: list[int]) -> list[_Pending]:
         sources = [self.sources[index] for index in indices]
         sizes = [
-            len(source.tail) or min(source.size, self.cache.tail_size(source.name)) for source in sources
+            len(source.tail) or min(source.size, max(_tail_size(source), self.cache.tail_size(source.name)))
+            for source in sources
         ]
         tails = read_many(
             self.gate,
@@ -232,8 +243,10 @@ class _Batch:
             item.front = front
 
     def _keep(self, item: _Pending, blob: bytes, disk: _Disk) -> None:
-        self.footers[item.index] = _flat(blob)
+        footer = self.footers[item.index] = _flat(blob)
         source = item.source
+        if len(self.sources) <= TAILS_KEPT:
+            footer.tail = (source.size - len(item.tail), item.tail[: -item.footer_size - _END_SIZE])
         if not _is_settled(source):
             return
         self.cache.blobs.put(source.identity, blob, len(blob))

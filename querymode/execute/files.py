@@ -14,7 +14,7 @@ from collections import deque
 from querymode import _abi
 from querymode._abi import OutputState
 from querymode.errors import QueryModeError, error
-from querymode.fetch import coalesce
+from querymode.fetch import GAP_MIN, coalesce
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ WINDOW_MAX = 16 << 20
 WINDOW_MIN = 64 << 10
 #: The same for queries that want only a few rows.
 WINDOW_FEW_ROWS = 256 << 10
+#: Blocks from this size on ask how far the instance may grow; smaller ones go with their row group.
+ALLOW_SIZE = 1 << 20
 #: Footers that an instance keeps open between queries.
 OPEN_FILES_MAX = 64
 #: Row groups whose bytes are fetched before their turn.
@@ -89,16 +91,17 @@ class FileScan:
 
     # ---- what can be left out ----
 
-    def prune(self, instance: Instance) -> None:
-        """Takes out row groups that cannot match. The first worker does it, the others wait."""
+    def prune(self, instance: Instance) -> bool:
+        """Takes out row groups that cannot match. True the first time, if there was something to ask."""
         with self._lock:
             if self._pruned:
-                return
+                return False
             assert self.pruning is not None
             kept = self._surviving(instance, self.pruning)
             self.lanes = [[group for group in lane if group in kept] for lane in self.lanes]
             self.groups_pruned = len(self.table.groups) - len(kept)
             self._pruned = True
+            return True
 
     def _surviving(self, instance: Instance, pruning: Pruning) -> set[tuple[int, int]]:
         table = self.table
@@ -206,6 +209,33 @@ class _Block:
         self.parts = parts
 
 
+class _Needs:
+    """What a step asked for: which of it is here already, and by which reads the rest comes."""
+
+    __slots__ = ("_tail", "brought", "is_last", "live", "merged", "missing")
+
+    def __init__(self, wire: bytes, footer: FlatFooter) -> None:
+        count, live_count, self.is_last, is_index = _NEED_HEADER.unpack_from(wire)
+        end = _NEED_HEADER.size + count * _NEED.size
+        self.live: tuple[int, ...] = struct.unpack_from(f"<{live_count}I", wire, end)
+        self._tail = footer.tail
+        self.brought: list[tuple[int, int, int]] = []
+        self.missing: list[tuple[int, int, int]] = []
+        for need in _NEED.iter_unpack(wire[_NEED_HEADER.size : end]):
+            (self.brought if self._is_brought(*need) else self.missing).append(need)
+        ranges = [(offset, size) for offset, size, _ in self.missing]
+        # Indexes of the same columns lie side by side; what lies between two such runs is of no use.
+        self.merged = coalesce(ranges, GAP_MIN if is_index else None)
+
+    def _is_brought(self, offset: int, size: int, _: int) -> bool:
+        start, data = self._tail
+        return offset >= start and offset + size <= start + len(data)
+
+    def tail(self, offset: int, size: int) -> memoryview:
+        start, data = self._tail
+        return memoryview(data)[offset - start : offset - start + size]
+
+
 class GroupReader:
     """One row group on its way into a query."""
 
@@ -218,6 +248,7 @@ class GroupReader:
         self._ticket: Ticket | None = None
         self._segments: list[bytes] = []
         self._buffers: list[tuple[int, bytearray]] = []
+        worker.allow()
         self._handle = self._guarded(lambda: self._open(group))
         self.foreseen_requests = 0
         self.foreseen_bytes = 0
@@ -235,12 +266,10 @@ class GroupReader:
             if output.state != OutputState.NEED_BYTES:
                 return
             wire = self._instance.read(output.address, output.size)
-            count, _, is_last, _ = _NEED_HEADER.unpack_from(wire)
-            needs = _NEED.iter_unpack(wire[_NEED_HEADER.size : _NEED_HEADER.size + count * _NEED.size])
-            merged = coalesce([(offset, size) for offset, size, _ in needs])
-            self.foreseen_requests += len(merged)
-            self.foreseen_bytes += sum(part.size for part in merged)
-            if is_last:
+            needs = _Needs(wire, self._file.footer)
+            self.foreseen_requests += len(needs.merged)
+            self.foreseen_bytes += sum(part.size for part in needs.merged)
+            if needs.is_last:
                 return
             self._fetch(wire)
             self._arrive()
@@ -293,23 +322,32 @@ class GroupReader:
         return output
 
     def _fetch(self, wire: bytes) -> None:
-        need_count, live_count, _, _ = _NEED_HEADER.unpack_from(wire)
-        position = _NEED_HEADER.size
-        needs = list(_NEED.iter_unpack(wire[position : position + need_count * _NEED.size]))
-        position += need_count * _NEED.size
-        self._free_dead(struct.unpack_from(f"<{live_count}I", wire, position))
+        needs = _Needs(wire, self._file.footer)
+        self._free_dead(needs.live)
+        for offset, size, owner in needs.brought:
+            block = self._new_block(size)
+            self._instance.write(block.address, needs.tail(offset, size))
+            self._add_segment(block, 0, (offset, size, owner))
         reads: list[tuple[int, memoryview]] = []
-        for merged in coalesce([(offset, size) for offset, size, _ in needs]):
-            self._worker.allow()
-            address = self._instance.alloc(merged.size)
-            block = _Block(address, merged.size, [])
-            self._blocks.append(block)
+        for merged in needs.merged:
+            block = self._new_block(merged.size)
             for index, place in merged.parts:
-                offset, size, owner = needs[index]
-                block.parts.append(address + place)
-                self._segments.append(_SEGMENT.pack(offset, address + place, size, owner, 0))
-            reads.append((merged.offset, self._target(address, merged.size)))
+                self._add_segment(block, place, needs.missing[index])
+            reads.append((merged.offset, self._target(block.address, merged.size)))
         self._ticket = self._worker.scan.gate.submit(self._source, reads)
+
+    def _new_block(self, size: int) -> _Block:
+        if size >= ALLOW_SIZE:
+            self._worker.allow()
+        block = _Block(self._instance.alloc(size), size, [])
+        self._blocks.append(block)
+        return block
+
+    def _add_segment(self, block: _Block, place: int, need: tuple[int, int, int]) -> None:
+        offset, size, owner = need
+        address = block.address + place
+        block.parts.append(address)
+        self._segments.append(_SEGMENT.pack(offset, address, size, owner, 0))
 
     def _target(self, address: int, size: int) -> memoryview:
         """Where a read may write. Memory that moves is written between calls only."""

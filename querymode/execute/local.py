@@ -260,12 +260,16 @@ class _Run:
         self.table = work.source
         self.indices = work.columns
         self.scan = self._file_scan(limits) if isinstance(self.table, FileTable) else None
+        #: Workers that start once it is known that there is something left for them.
+        self.extra_workers = 0
+        if self.scan is not None and self.scan.pruning is not None:
+            self.extra_workers, self.worker_count = worker_count - 1, 1
         self.table_id = 0 if isinstance(self.table, FileTable) else table_id(self.table)
         self.keep = keep and self._fits_beside(size)
         self.lock = threading.Lock()
         self.done = threading.Event()
         self.started = 0
-        self.working = worker_count  # on lanes
+        self.working = self.worker_count  # on lanes
         self.left = 0
         self.failure: BaseException | None = None
         self.stopped = False
@@ -565,12 +569,12 @@ class _Run:
 
         self._allow(instance)
         _forget_dead_tables(instance)
-        scan.prune(instance)
+        if scan.prune(instance):
+            self._add_workers(scan)
         query = instance.query_open(self.work.lane)
         worker = Worker(scan, instance, query, lambda: self._allow(instance))
 
         def take(lane: int, output: Output) -> None:
-            self._allow(instance)
             self._take_output(instance, query, output, lane)
 
         def finish(lane: int) -> None:
@@ -580,6 +584,22 @@ class _Run:
         worker.run(lambda: self._next_lane(instance), take, finish)
         worker.close()
         instance.query_close(query)
+
+    def _add_workers(self, scan: FileScan) -> None:
+        """After pruning: lanes without row groups are done, and the others get more workers."""
+        left = [lane for lane, groups in enumerate(scan.lanes) if groups]
+        with self.lock:
+            # One lane is run even if it is empty: it says the schema, and aggregates have a row of nothing.
+            self.lanes = deque(left or self.lanes and [0])
+            for lane in set(range(len(scan.lanes))) - set(self.lanes):
+                self.finished[lane] = True
+            extra = min(self.extra_workers, len(self.lanes) - 1) if not self.stopped else 0
+            self.worker_count += extra
+            self.working += extra
+            self.started += extra
+            self.moved.notify_all()
+        for _ in range(extra):
+            threads.start(lambda: self._work(None))
 
     def _more_kept_lanes(self, instance: Instance, count: int) -> list[int]:
         """Half of what this instance keeps, if others could help with the rest."""

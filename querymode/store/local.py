@@ -11,6 +11,7 @@ import errno
 import os
 import stat
 import threading
+import time
 import weakref
 from collections import OrderedDict
 
@@ -30,6 +31,9 @@ _OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # a FIFO
 _IOV_MAX = os.sysconf("SC_IOV_MAX")
 #: Descriptors of open files that we keep, if the process may have twice as many.
 _KEPT_OPEN_MAX = 512
+#: Reads of what is in the page cache: the call, and bytes a second even on a slow machine.
+_QUICK_SECONDS = 0.0005
+_QUICK_RATE = 0.5e9
 #: A hint costs a system call; whoever wants more ranges than this reads the file anyway.
 _PREFETCH_RANGES_MAX = 1024
 
@@ -49,6 +53,8 @@ class LocalFile(ByteSource):
         self._users = 0
         self._closed = False
         self._descriptor = -1
+        #: Reads wait for the disk: hints are worth their cost. For what is in the page cache they are not.
+        self._is_slow = True
         self._descriptor, status = self._open()
         self.size = status.st_size
         self.identity: FileIdentity = _identity(status)
@@ -68,9 +74,12 @@ class LocalFile(ByteSource):
         self, ranges: Sequence[tuple[int, memoryview]], *, patience: Patience | None = None
     ) -> None:
         patience = patience or Patience()
+        begun = time.perf_counter()
         with _Use(self) as descriptor:
             for offset, views in _adjacent(self.checked(ranges)):
                 self._read_run(descriptor, offset, views, patience)
+        size = sum(view.nbytes for _, view in ranges)
+        self._is_slow = time.perf_counter() - begun > _QUICK_SECONDS + size / _QUICK_RATE
 
     def _read_run(self, descriptor: int, offset: int, views: list[memoryview], patience: Patience) -> None:
         while views:
@@ -86,7 +95,7 @@ class LocalFile(ByteSource):
             views = _behind(views, count)
 
     def prefetch(self, ranges: Iterable[tuple[int, int]]) -> None:
-        if not hasattr(os, "posix_fadvise"):
+        if not self._is_slow or not hasattr(os, "posix_fadvise"):
             return
         with _Use(self) as descriptor:
             for _, (offset, size) in zip(range(_PREFETCH_RANGES_MAX), ranges, strict=False):

@@ -1,7 +1,7 @@
 """Columns of every type that Parquet files hold, with the values that readers get wrong.
 
 Values are random but the same in every run. A third of each flat column is long runs of a few values, a third
-a few values in random order, a third all different: what run lengths, dictionaries and fallbacks are made for.
+a few values in random order, a third all different: what run lengths, dictionaries and fallbacks are for.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def column(kind: Any, row_count: int = ROW_COUNT, seed: int = 0) -> Any:
     if pa.types.is_dictionary(kind):
         return column(kind.value_type, row_count, seed).dictionary_encode()
     if isinstance(kind, pa.BaseExtensionType):
-        return pa.ExtensionArray.from_storage(kind, column(kind.storage_type, row_count, seed))  # type: ignore[call-overload]
+        return pa.ExtensionArray.from_storage(kind, column(kind.storage_type, row_count, seed))
     if pa.types.is_nested(kind):
         return pa.array([_value(random, kind, nullable=False) for _ in range(row_count)], kind)
     third = row_count // 3
@@ -152,7 +152,7 @@ def _distinct(random: Any, kind: Any, count: int) -> Any:
         bits = random.bytes(count * kind.bit_width // 8)  # every NaN, subnormal and infinity there is
         return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(bits)])
     if pa.types.is_integer(kind):
-        numbers = np.iinfo(kind.to_pandas_dtype())
+        numbers: Any = np.iinfo(kind.to_pandas_dtype())
         return pa.array(_integers(random, numbers.min, numbers.max, count, numbers.dtype))
     if pa.types.is_decimal(kind):
         end = 10**kind.precision - 1
@@ -213,7 +213,7 @@ def _value(random: Any, kind: Any, *, nullable: bool = True) -> Any:
     if pa.types.is_fixed_size_list(kind):
         return [float(random.integers(0, 99)) for _ in range(kind.list_size)]
     if pa.types.is_nested(kind):
-        field = kind.value_field
+        field: Any = kind.value_field  # type: ignore[union-attr]
         return [_value(random, field.type, nullable=field.nullable) for _ in range(_length(random))]
     number = int(random.integers(-100, 100))
     if pa.types.is_boolean(kind):

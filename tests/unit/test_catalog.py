@@ -441,7 +441,7 @@ def test_unreadable_folder(tmp_path: Path) -> None:
 
 def test_no_network() -> None:
     options = StoreOptions(allow_network=False)
-    for where in ("s3://bucket/*.parquet", "s3://bucket/folder/", "s3://bucket/a.parquet", "http://x/a"):
+    for where in ("s3://lake/*.parquet", "s3://lake/folder/", "s3://lake/a.parquet", "http://x/a"):
         assert failure(where, options).code == "ACCESS_DENIED"
 
 
@@ -486,14 +486,14 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         "region": "us-east-1",
     }
     client = ClientSettings(storage_options, 5.0).client()
-    client.create_bucket(Bucket="bucket")
+    client.create_bucket(Bucket="lake")
     body = write(tmp_path_factory.mktemp("s3") / "a.parquet").read_bytes()
     for key in (
         *("t/k=1/a.parquet", "t/k=2/b.parquet", "t/_SUCCESS", "t/_temporary/0/x.parquet", "t/notes.md"),
         *("tt/other.parquet", "single.parquet", "spark.parquet/part-0.parquet", "spark.parquet/_SUCCESS"),
         *("bare", "folder/", "odd[1].parquet", "delta/_delta_log/0.json", "delta/a.parquet"),
     ):
-        client.put_object(Bucket="bucket", Key=key, Body=b"" if key.endswith("/") else body)
+        client.put_object(Bucket="lake", Key=key, Body=b"" if key.endswith("/") else body)
     yield storage_options
     server.stop()
 
@@ -514,7 +514,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     ],
 )
 def test_s3(s3: dict[str, Any], where: str, expected: str) -> None:
-    table = open_table(f"s3://bucket/{where}", StoreOptions(s3))
+    table = open_table(f"s3://lake/{where}", StoreOptions(s3))
     assert names(table, "s3://bucket") == expected.split()
     if "k=1" in expected:
         assert constants(table, "k") == ["1", "2"]
@@ -524,12 +524,12 @@ def test_s3(s3: dict[str, Any], where: str, expected: str) -> None:
 def test_s3_problems(s3: dict[str, Any]) -> None:
     options = StoreOptions(s3)
     for where in ("missing", "missing/", "missing.parquet", "missing/*.parquet", "folder/"):
-        assert failure(f"s3://bucket/{where}", options).code == "TABLE_NOT_FOUND", where
-    assert failure("s3://bucket/delta", options).code == "NOT_SUPPORTED"
-    narrow = StoreOptions(s3, allowed_paths=["s3://bucket/t"])
-    assert open_table("s3://bucket/t/*/*.parquet", narrow).row_count == 4
+        assert failure(f"s3://lake/{where}", options).code == "TABLE_NOT_FOUND", where
+    assert failure("s3://lake/delta", options).code == "NOT_SUPPORTED"
+    narrow = StoreOptions(s3, allowed_paths=["s3://lake/t"])
+    assert open_table("s3://lake/t/*/*.parquet", narrow).row_count == 4
     for where in ("tt", "t*/*.parquet", "single.parquet", "*"):
-        assert failure(f"s3://bucket/{where}", narrow).code == "ACCESS_DENIED", where
+        assert failure(f"s3://lake/{where}", narrow).code == "ACCESS_DENIED", where
 
 
 # ---- many files ----

@@ -215,7 +215,8 @@ pub const NeedHeader = extern struct {
     live_count: u32,
     /// 1 when the scan only plans and has said all it can.
     is_last: u32,
-    reserved: u32 = 0,
+    /// 1 for indexes and Bloom filters: small, far apart, and not worth what lies between them.
+    is_index: u32,
 };
 
 pub const Need = extern struct {

@@ -614,6 +614,7 @@ fn write_needs(open: *OpenScan) Error!void {
         .need_count = @intCast(scan.needs.items.len),
         .live_count = @intCast(live.items.len),
         .is_last = @intFromBool(scan.stage == .done),
+        .is_index = @intFromBool(scan.stage == .indexes or scan.stage == .blooms),
     };
     try open.needs.appendSlice(gpa, std.mem.asBytes(&header));
     for (scan.needs.items) |need| {

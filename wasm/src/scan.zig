@@ -14,7 +14,8 @@
 //! left, and when that is half of them or fewer, only those rows.
 //! With `filter_first` the filter runs over the whole row group before any other column is even asked
 //! for: it costs a second decoding of the filter's columns where rows survive, and saves reading what
-//! no surviving row needs. The host decides that: it knows what a request costs.
+//! no surviving row needs. The host decides that, since it knows what a request costs; where the index
+//! has left only a few rows, it is done anyway.
 const std = @import("std");
 const bitmap = @import("core/bitmap.zig");
 const bloom = @import("format/parquet/bloom.zig");
@@ -466,12 +467,25 @@ pub const Scan = struct {
         if (self.prune == null and !(self.options.filter_first and self.filter_count > 0)) return false;
         for (self.leaves) |*leaf| if (leaf.chunk.offset_index == null) return false;
         if (self.prune != null and !self.options.filter_first and !self.any_column_index()) return false;
+        if (!self.indexes_pay()) return false;
         for (self.leaves, 0..) |*leaf, owner| {
             try self.need_span(owner, leaf.chunk.offset_index.?);
             if (self.is_pruned_by(leaf)) if (leaf.chunk.column_index) |span| try self.need_span(owner, span);
         }
         self.use_indexes = true;
         return self.needs.items.len > 0;
+    }
+
+    /// Whether leaving out pages could be worth a look at the indexes: of a few small pages it is not.
+    fn indexes_pay(self: *const Scan) bool {
+        var size: u64 = 0;
+        var index_size: u64 = 0;
+        for (self.leaves) |*leaf| {
+            size += leaf.chunk.compressed_size;
+            index_size = @max(index_size, leaf.chunk.offset_index.?.size);
+        }
+        const page_count = index_size / location_size;
+        return size >= index_size_worth and (page_count >= index_pages_worth or size >= index_size_always);
     }
 
     fn any_column_index(self: *const Scan) bool {
@@ -498,24 +512,31 @@ pub const Scan = struct {
         if (!self.use_indexes) return true;
         const arena = self.arena.allocator();
         const limits: page_index.Limits = .{ .file_size = self.file.footer.file_size, .row_count = self.row_count };
-        for (self.leaves) |*leaf| {
+        for (self.readers, 0..) |*reader, input| if (reader.*) |*found| for (found.node.leaves) |*leaf| {
+            errdefer interrupt.describe_column(@intCast(input));
             const bytes = find_span(leaf, leaf.chunk.offset_index.?) orelse return not_fetched();
             const index = try page_index.read_offset_index(arena, bytes, limits);
             if (index.page_count() == 0) {
-                self.use_indexes = false;
+                self.forget_indexes();
                 return true;
             }
             leaf.use_index(index);
-        }
+        };
         if (self.prune) |pruning| try self.prune_pages(arena, pruning);
         if (self.ranges.len == 0) return false;
+        // Few rows are filtered twice at no cost, and then the pages of the others are fewer still.
+        if (self.row_count - self.stats.rows_pruned <= self.row_count / few_rows_part) self.options.filter_first = true;
         const whole = self.ranges.len == 1 and self.ranges[0].count() == self.row_count;
         if (whole and !self.options.filter_first) {
             // All pages are wanted: reading them as one piece takes fewer requests.
-            self.use_indexes = false;
-            for (self.leaves) |*leaf| leaf.index = null;
+            self.forget_indexes();
         }
         return true;
+    }
+
+    fn forget_indexes(self: *Scan) void {
+        self.use_indexes = false;
+        for (self.leaves) |*leaf| leaf.index = null;
     }
 
     fn prune_pages(self: *Scan, arena: std.mem.Allocator, pruning: Prune) Error!void {
@@ -614,7 +635,8 @@ pub const Scan = struct {
     /// Whether the bytes for a cut are here.
     fn prepare(self: *Scan, cut: Cut) Error!bool {
         const whole = whole_span(cut.count);
-        for (self.readers, self.filtered) |*reader, filtered| if (reader.*) |*found| {
+        for (self.readers, self.filtered, 0..) |*reader, filtered, input| if (reader.*) |*found| {
+            errdefer interrupt.describe_column(@intCast(input));
             const spans = if (self.filter_done and !filtered) self.surviving.items[self.surviving_next - 1].spans else &whole;
             try self.prepare_spans(found, cut, spans);
         };
@@ -635,7 +657,8 @@ pub const Scan = struct {
     /// Decodes the filter's columns and notes where rows are left; false when bytes are missing.
     fn run_filter(self: *Scan) Error!bool {
         while (try self.next_cut()) |cut| {
-            for (self.readers, self.filtered) |*reader, filtered| {
+            for (self.readers, self.filtered, 0..) |*reader, filtered, input| {
+                errdefer interrupt.describe_column(@intCast(input));
                 if (filtered) if (reader.*) |*found| try self.prepare_spans(found, cut, &whole_span(cut.count));
             }
             if (self.needs.items.len > 0) return false;
@@ -927,6 +950,17 @@ fn might_hold(filter: *const bloom.Filter, leaf: *const metadata.Leaf, values: [
 
 /// A Bloom filter is worth its bytes when they are at most this part of what it may save.
 const bloom_part = 4;
+
+/// An offset index takes about so many bytes a page.
+const location_size = 12;
+/// Smaller row groups are read whole: a request more costs as much as all their bytes.
+const index_size_worth = 128 << 10;
+/// With fewer pages than this, only large ones are worth an index.
+const index_pages_worth = 8;
+const index_size_always = 8 << 20;
+
+/// Where pages leave at most this part of a row group, the filter is run before the rest is asked for.
+const few_rows_part = 8;
 
 /// Decoders of codes store whole vectors.
 const code_slack = 16;

@@ -67,6 +67,8 @@ test {
     _ = @import("operator/group_table.zig");
     _ = @import("operator/row_order.zig");
     _ = @import("operator/sort.zig");
+    _ = @import("parquet_fuzz.zig");
+    _ = @import("parquet_mutate.zig");
     _ = @import("pipeline.zig");
     _ = @import("plan/expression.zig");
     _ = @import("plan/plan.zig");

@@ -200,7 +200,7 @@ pub const ChunkReader = struct {
     fn walk_page(self: *ChunkReader, needs: *Needs) Error!bool {
         const bytes = self.segments.from(self.walk_offset);
         const header = page_header.read(bytes) catch |reason| switch (reason) {
-            error.Truncated => return self.need_window(header_guess, bytes.len, needs),
+            error.Truncated => return self.need_window(self.header_least(bytes.len), bytes.len, needs),
             error.InvalidFormat => return self.fail_here(self.walk_offset),
         };
         const size = @as(u64, header.header_size) + header.compressed_size;
@@ -244,6 +244,13 @@ pub const ChunkReader = struct {
             self.queue_first = 0;
         }
         try self.queue.append(self.gpa, page);
+    }
+
+    /// What a header may need, of which `available` bytes are not enough: no more than the chunk has, as
+    /// long as it has more.
+    fn header_least(self: *const ChunkReader, available: u64) u64 {
+        const left = self.chunk.start + self.chunk.compressed_size -| self.walk_offset;
+        return if (left > available) @min(left, available + header_guess) else header_guess;
     }
 
     /// Asks for the chunk from `walk_offset` on: a window of it, `least` bytes at least.

@@ -42,7 +42,12 @@ const chunk_size_min = 15;
 /// The blob, and everything on the way to it, is in `arena`. `raw` is the Thrift structure alone.
 pub fn flatten(arena: std.mem.Allocator, raw: []const u8, file_size: u64) Error![]const u8 {
     if (file_size > footer.file_size_max) return invalid("the file is larger than files are", .{});
-    var parser: Parser = .{ .arena = arena, .reader = .init(raw), .file_size = file_size };
+    var parser: Parser = .{
+        .arena = arena,
+        .reader = .init(raw),
+        .file_size = file_size,
+        .data_size = file_size -| (raw.len + footer.tail_size),
+    };
     try parser.read_file();
     return write(&parser);
 }
@@ -51,6 +56,8 @@ const Parser = struct {
     arena: std.mem.Allocator,
     reader: Reader,
     file_size: u64,
+    /// Bytes before the footer. What reaches into it was cut, or lies.
+    data_size: u64,
     tree: ?schema_tree.Tree = null,
     created_by: []const u8 = "",
     has_key_values: bool = false,
@@ -145,6 +152,8 @@ const Parser = struct {
         if (!has_columns) return invalid("a row group has no columns", .{});
         const rows = std.math.cast(u64, row_count orelse return invalid("a row group does not say how many rows it has", .{})) orelse
             return invalid("a row group has fewer than no rows", .{});
+        // No byte of the file stands for them, and there is nothing to read until they are all counted.
+        if (leaves.len == 0 and rows > 0) return invalid("the file has rows but no columns", .{});
         self.finish_row_group(self.rows.items[first..], rows);
         return rows;
     }
@@ -217,8 +226,8 @@ const Parser = struct {
         flags.dictionary = dictionary != 0 and (dictionary < data or data == 0);
         const start = if (flags.dictionary) dictionary else data;
         const size = std.math.cast(u64, chunk.compressed_size) orelse return invalid("a column chunk has a negative size", .{});
-        if (start > self.file_size or size > self.file_size - start) {
-            interrupt.describe("a column chunk of {d} bytes at offset {d} is not within the file's {d} bytes", .{ size, start, self.file_size });
+        if (start > self.data_size or size > self.data_size - start) {
+            interrupt.describe("a column chunk of {d} bytes at offset {d} is not within the {d} bytes before the footer", .{ size, start, self.data_size });
             return error.InvalidFormat;
         }
         at(row, .start).* = start;

@@ -54,6 +54,8 @@ pub const magic = "QMPF";
 pub const version = 1;
 pub const header_size = 48;
 pub const padding = 8;
+/// Behind a Parquet footer: its size and "PAR1".
+pub const tail_size = 8;
 pub const created_by_size_max = 200;
 /// No file is larger, so that sums of an offset and a size never overflow.
 pub const file_size_max: u64 = 1 << 60;
