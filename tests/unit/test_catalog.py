@@ -515,7 +515,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
 )
 def test_s3(s3: dict[str, Any], where: str, expected: str) -> None:
     table = open_table(f"s3://lake/{where}", StoreOptions(s3))
-    assert names(table, "s3://bucket") == expected.split()
+    assert names(table, "s3://lake") == expected.split()
     if "k=1" in expected:
         assert constants(table, "k") == ["1", "2"]
     assert table.files[0].open().read(0, 4) == b"PAR1"
