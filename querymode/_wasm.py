@@ -1018,6 +1018,10 @@ class Instance:
     def _read_output(self) -> Output:
         return Output(*_OUTPUT.unpack_from(self._view, self._output))
 
+    def set_output_size(self, size: int) -> None:
+        """How large batches of answers may get, in bytes, until it is set anew."""
+        _HANDLE.pack_into(self._view, self._control + _abi.CONTROL_OFFSETS["output_size"], size)
+
     # Cancellation
 
     def cancel(self) -> None:

@@ -50,6 +50,9 @@ PUSH_SIZE_MAX = 4 * MIB
 #: … and up to this one by way of an instance's scratch block, without an allocation.
 SCRATCH_SIZE_MAX = 32 << 10
 CANCEL_POLL_SECONDS = 0.005
+#: Of a worker's memory, what a batch of an answer may take: it exists three times for a moment.
+OUTPUT_PART = 16
+OUTPUT_SIZE_MIN = 64 << 10
 #: Of a stream's memory, what may wait for its reader.
 STREAM_PART = 4
 
@@ -532,7 +535,8 @@ class _Run:
             others = [other for other in self.instances if other is not instance]
             taken = sum(max(other.memory_size, self.granted.get(other, 0)) for other in others)
             size = instance.memory_size
-            free = max(0, self.size - self.held - taken - size)
+            held = max(self.held, self.size // STREAM_PART) if self.streams else self.held
+            free = max(0, self.size - held - taken - size)
             waiting = self.worker_count - self.left - sum(other in self.granted for other in others)
             limit = size + free // max(1, waiting)
             if limit != self.granted.get(instance):
@@ -542,6 +546,7 @@ class _Run:
     # ---- lanes ----
 
     def _run_lanes(self, instance: Instance) -> None:
+        instance.set_output_size(max(OUTPUT_SIZE_MIN, self.size // self.worker_count // OUTPUT_PART))
         if self.scan is not None:
             self._run_file_lanes(instance, self.scan)
             return
@@ -590,7 +595,7 @@ class _Run:
         left = [lane for lane, groups in enumerate(scan.lanes) if groups]
         with self.lock:
             # One lane is run even if it is empty: it says the schema, and aggregates have a row of nothing.
-            self.lanes = deque(left or self.lanes and [0])
+            self.lanes = deque(left or (self.lanes and [0]))
             for lane in set(range(len(scan.lanes))) - set(self.lanes):
                 self.finished[lane] = True
             extra = min(self.extra_workers, len(self.lanes) - 1) if not self.stopped else 0
@@ -728,6 +733,8 @@ class _Run:
         with self.lock:
             if self.streams:
                 self._wait_for_reader(size, lane)
+                self.held += size
+                return
             self.held += size
             if self.held + sum(other.memory_size for other in self.instances) > self.size:
                 raise error(

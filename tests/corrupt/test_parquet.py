@@ -197,10 +197,9 @@ def test_mutations_end_alike_everywhere(
 @pytest.mark.parametrize("step", [1, 37])
 def test_every_truncation(step: int, engine: str, samples: list[Path], tmp_path: Path) -> None:
     """A file that ends early, with or without its footer put back behind what is left."""
-    source = samples[0] if step > 1 else tmp_path / "small.parquet"
-    if step == 1:
-        source.write_bytes(craft.file([X], [[GOOD]], [3]))
-    data = source.read_bytes()
+    # Without page indexes: a file whose indexes are gone still has all its rows.
+    source = next(path for path in samples if path.name == "flat_plain_1.0.parquet")
+    data = source.read_bytes() if step > 1 else craft.file([X], [[GOOD]], [3])
     footer = int.from_bytes(data[-8:-4], "little") + 8
     path = tmp_path / "cut.parquet"
     for size in range(0, len(data) - footer, step):
@@ -238,7 +237,7 @@ def test_bombs(name: str, engine: str, tmp_path: Path) -> None:
     assert path.stat().st_size < 1 << 20
     for way in range(3):
         began = time.monotonic()
-        code, _ = ending(path, way, timeout=2 if BOMBS[name].endings == HONEST else 20)
+        code, _ = ending(path, way, timeout=0.5 if BOMBS[name].endings == HONEST else 20)
         assert code in BOMBS[name].endings | ({"NOTHING"} if way else set()), code
         assert time.monotonic() - began < 10
 

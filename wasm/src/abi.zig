@@ -304,6 +304,9 @@ pub const Control = extern struct {
     panic_size: u32,
     panic_message: [248]u8,
     detail: ErrorDetail,
+    /// Bytes of a batch that leaves: the host lowers it where memory is short. 0: as large as is good.
+    output_size: u32,
+    reserved_end: u32 = 0,
 };
 
 pub const structs = .{

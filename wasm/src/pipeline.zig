@@ -36,8 +36,13 @@ pub const Error = error{
 
 /// Collected rows wait for company until they are worth a hand-over …
 const output_size_min = 1 << 20;
-/// … and are encoded, whatever comes, before they take more than this.
+/// … and are encoded, whatever comes, before they take more than this, or what the host allows.
 const output_size_max = 16 << 20;
+
+fn output_limit() u64 {
+    const size = interrupt.control.output_size;
+    return if (size == 0) output_size_max else @min(size, output_size_max);
+}
 
 /// Rows of a chunk that is only reduced, where the cost of a chunk shows: a few microseconds' work.
 const reduce_rows: u32 = 1 << 17;
@@ -190,7 +195,7 @@ pub const Query = struct {
             try self.emit_direct(batch, picked);
         } else {
             try self.push_chunks(batch.columns, batch.row_count, 0);
-            if (!self.gathers and self.collected_size() >= output_size_min) try self.encode_collected();
+            if (!self.gathers and self.collected_size() >= @min(output_size_min, output_limit())) try self.encode_collected();
         }
         return self.saturated;
     }
@@ -222,7 +227,7 @@ pub const Query = struct {
 
     /// At the end of a scan: rows that are worth a hand-over are encoded.
     pub fn settle_output(self: *Query) Error!void {
-        if (!self.gathers and self.collected_size() >= output_size_min) try self.encode_collected();
+        if (!self.gathers and self.collected_size() >= @min(output_size_min, output_limit())) try self.encode_collected();
     }
 
     pub fn hand_over(self: *Query) Output {
@@ -426,7 +431,7 @@ pub const Query = struct {
 
     pub fn count_collected(self: *Query, count: u32) Error!void {
         self.collected_rows += count;
-        if (!self.gathers and self.collected_size() >= output_size_max) try self.encode_collected();
+        if (!self.gathers and self.collected_size() >= output_limit()) try self.encode_collected();
     }
 
     /// Never 0 for rows without bytes, so that a billion NULLs are handed over too.

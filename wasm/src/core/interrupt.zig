@@ -22,6 +22,7 @@ pub var control: abi.Control = .{
         .message_size = 0,
         .message = @splat(0),
     },
+    .output_size = 0,
 };
 
 pub inline fn check() Error!void {
