@@ -258,6 +258,10 @@ def _lower(node: Node) -> Work:
         elif isinstance(step, Project):
             target.project(step, needs[index + 1])
         elif final is not None or bottom.source.lane_count <= 1:
+            if isinstance(step, Limit) and all(
+                isinstance(before, Filter | Project) for before in steps[:index]
+            ):
+                work.rows_needed = None if step.count is None else step.rows_needed() or None
             _add_whole(target, step, _limit_behind(steps, index))
         else:
             final = _split(lane, work, step, _limit_behind(steps, index))

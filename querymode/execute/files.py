@@ -78,16 +78,20 @@ class FileScan:
             [table.groups[index] for index in lane] for lane in table.lanes
         ]
         self.groups_pruned = 0
+        #: Set by `Worker.foresee` where the engine keeps some columns for later.
+        self.foreseen_in_part = False
         self._lock = threading.Lock()
         self._pruned = pruning is None
         self._sources: dict[int, ByteSource] = {}
+        #: Some file that was opened lies on another machine.
+        self.is_remote = False
         window = max(WINDOW_MIN, min(WINDOW_MAX, memory // 8 // max(1, len(self.columns))))
         self.window = window if rows_needed is None or rows_needed > 100_000 else min(window, WINDOW_FEW_ROWS)
 
     @property
     def reads_filter_first(self) -> bool:
         """Whether some file's filter columns are read before the others."""
-        return self.has_filter and any(not source.local for source in self._sources.values())
+        return self.has_filter and (self.is_remote or self.foreseen_in_part)
 
     # ---- what can be left out ----
 
@@ -126,6 +130,7 @@ class FileScan:
             found = self._sources.get(number)
             if found is None:
                 found = self._sources[number] = self.table.files[number].open()
+                self.is_remote = self.is_remote or not found.local
             return found
 
     def close(self, *, verify: bool) -> None:
@@ -212,7 +217,7 @@ class _Block:
 class _Needs:
     """What a step asked for: which of it is here already, and by which reads the rest comes."""
 
-    __slots__ = ("_tail", "brought", "is_last", "live", "merged", "missing")
+    __slots__ = ("_tail", "brought", "is_last", "live", "merged", "missing", "owners")
 
     def __init__(self, wire: bytes, footer: FlatFooter) -> None:
         count, live_count, self.is_last, is_index = _NEED_HEADER.unpack_from(wire)
@@ -223,6 +228,8 @@ class _Needs:
         self.missing: list[tuple[int, int, int]] = []
         for need in _NEED.iter_unpack(wire[_NEED_HEADER.size : end]):
             (self.brought if self._is_brought(*need) else self.missing).append(need)
+        #: The columns that it is for.
+        self.owners = {owner for _, _, owner in self.brought + self.missing}
         ranges = [(offset, size) for offset, size, _ in self.missing]
         # Indexes of the same columns lie side by side; what lies between two such runs is of no use.
         self.merged = coalesce(ranges, GAP_MIN if is_index else None)
@@ -260,6 +267,7 @@ class GroupReader:
 
     def _foresee(self) -> None:
         """Indexes are brought, and then the engine says what it would ask for next."""
+        indexed: set[int] = set()
         while True:
             segments, self._segments = b"".join(self._segments), []
             output = self._instance.scan_step(self._handle, segments)
@@ -270,7 +278,9 @@ class GroupReader:
             self.foreseen_requests += len(needs.merged)
             self.foreseen_bytes += sum(part.size for part in needs.merged)
             if needs.is_last:
+                self._worker.scan.foreseen_in_part |= not indexed <= needs.owners
                 return
+            indexed |= needs.owners
             self._fetch(wire)
             self._arrive()
 
@@ -469,9 +479,7 @@ class Worker:
             ahead.append((lane, None if group is None else GroupReader(self, *group)))
 
     def _ahead_count(self) -> int:
-        sources = self.scan._sources
-        remote = any(not source.local for source in sources.values())
-        return AHEAD_REMOTE if remote else AHEAD_LOCAL
+        return AHEAD_REMOTE if self.scan.is_remote else AHEAD_LOCAL
 
     def foresee(self) -> tuple[int, int]:
         """Requests and bytes that all row groups would take. Indexes are read for it, pages are not."""

@@ -598,7 +598,8 @@ class _Run:
             self.lanes = deque(left or (self.lanes and [0]))
             for lane in set(range(len(scan.lanes))) - set(self.lanes):
                 self.finished[lane] = True
-            extra = min(self.extra_workers, len(self.lanes) - 1) if not self.stopped else 0
+            # A table without rows has no lane at all.
+            extra = max(0, min(self.extra_workers, len(self.lanes) - 1)) if not self.stopped else 0
             self.worker_count += extra
             self.working += extra
             self.started += extra

@@ -210,6 +210,15 @@ def test_every_truncation(step: int, engine: str, samples: list[Path], tmp_path:
         assert ending(path, 0)[0] in REFUSED
 
 
+def test_a_filter_over_no_rows(engine: str, tmp_path: Path) -> None:
+    """Mutations that left no row group made a filtered query wait for workers that were never started."""
+    path = tmp_path / "empty.parquet"
+    for groups, rows in (([], []), ([[craft.Chunk(b"", 0)]], [0])):
+        path.write_bytes(craft.file([X], groups, rows))
+        for way in range(3):
+            assert ending(path, way) == ("OK", 0)
+
+
 # --- Files made to hurt --------------------------------------------------------------------------
 
 

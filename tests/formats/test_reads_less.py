@@ -181,12 +181,7 @@ def test_explain_of_a_limit_is_at_most(session: QueryMode, files: dict[str, Path
     "name",
     [
         "groups",
-        pytest.param(
-            "plain",
-            marks=pytest.mark.xfail(
-                reason="a table of one row group does not tell its scan that few rows do"
-            ),
-        ),
+        "plain",
     ],
 )
 def test_limit_reads_the_beginning(session: QueryMode, files: dict[str, Path], name: str) -> None:
@@ -390,6 +385,14 @@ def test_files_with_other_columns(session: QueryMode, tmp_path: Path) -> None:
         session.table(tmp_path)
     assert caught.value.code == "SCHEMA_MISMATCH"
     assert "0.parquet" in caught.value.message and "3.parquet" in caught.value.message
+
+
+def test_a_table_without_rows(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": pa.array([], pa.int64())}), tmp_path / "t.parquet")
+    frame = QueryMode.local(threads=2, timeout=60).table(tmp_path / "t.parquet")
+    for chosen in (frame, frame.filter("a", "gt", 1), frame.filter("a", "is_null")):
+        assert chosen.to_arrow().num_rows == chosen.count() == 0
+        assert foreseen(chosen) == spent(chosen) == (0, 0)
 
 
 # ---- files that change, and limits ----

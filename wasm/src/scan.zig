@@ -712,8 +712,17 @@ pub const Scan = struct {
         if (self.filter_count == 0 and try self.read_direct(cut)) return;
         const selection = try self.select(cut) orelse return self.run_whole(cut, null);
         if (selection.count == 0) return;
+        if (std.mem.findScalar(bool, self.used, true) == null) return self.run_counted(selection.count);
         if (selection.count * 2 > cut.count) return self.run_whole(cut, selection);
         try self.run_selected(cut, selection);
+    }
+
+    /// Rows of which nobody wants to know more than that they are there.
+    fn run_counted(self: *Scan, count: u32) Error!void {
+        const arena = self.query.scratch.allocator();
+        const columns = try arena.alloc(Column, self.inputs.len);
+        for (columns, 0..) |*column, i| column.* = try self.column_of(arena, i, count, false);
+        try self.query.run_chunk(.{ .row_count = count, .columns = columns }, self.filter_count);
     }
 
     /// All rows of the cut, with those that are out marked.

@@ -7,7 +7,7 @@
 //!
 //! Both have one entry per data page; the dictionary page is in neither. Pages begin with whole
 //! rows. What is read here holds: first rows rise strictly from 0 and stay within the row group,
-//! pages lie within the file, and all lists of a column index have the offset index's length.
+//! pages follow each other within the file, and all lists of a column index have the offset index's length.
 //! An offset index whose rows do not rise is given back without pages, as if there were none: pyarrow
 //! (to 26 at least) writes one where the last row of a row group goes on in another page.
 //! Memory is bounded by the bytes: a location takes at least 7 of them, a bound at least one.
@@ -240,8 +240,8 @@ test "offset indexes that cannot be" {
     for (0..test_offset_index.len) |size| {
         try testing.expectError(error.InvalidFormat, read_offset_index(arena.allocator(), test_offset_index[0..size], limits));
     }
-    // The size or the offset is negative.
-    for ([_][2]u8{ .{ 14, 0x63 }, .{ 3, 0x07 } }) |change| {
+    // The size or the offset is negative; a page begins before the one in front of it ends.
+    for ([_][2]u8{ .{ 14, 0x63 }, .{ 3, 0x07 }, .{ 11, 0xCE } }) |change| {
         var bytes = test_offset_index;
         bytes[change[0]] = change[1];
         try testing.expectError(error.InvalidFormat, read_offset_index(arena.allocator(), &bytes, limits));
