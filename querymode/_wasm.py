@@ -1022,6 +1022,13 @@ class Instance:
         """How large batches of answers may get, in bytes, until it is set anew."""
         _HANDLE.pack_into(self._view, self._control + _abi.CONTROL_OFFSETS["output_size"], size)
 
+    def take_pages_skipped(self) -> int:
+        """Pages that scans have left out since it was asked last."""
+        place = self._control + _abi.CONTROL_OFFSETS["pages_skipped"]
+        count: int = _HANDLE.unpack_from(self._view, place)[0]
+        _HANDLE.pack_into(self._view, place, 0)
+        return count
+
     # Cancellation
 
     def cancel(self) -> None:

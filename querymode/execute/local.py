@@ -94,6 +94,7 @@ class Answer:
         "group_count",
         "groups_pruned",
         "lane_count",
+        "pages_skipped",
         "requests",
         "result_bytes",
         "row_count",
@@ -112,6 +113,7 @@ class Answer:
         self.bytes_read = 0
         self.group_count = 0
         self.groups_pruned = 0
+        self.pages_skipped = 0
         self.result_bytes = 0
 
     def stats(self) -> dict[str, Any]:
@@ -126,6 +128,7 @@ class Answer:
             "requests": self.requests,
             "row_groups": self.group_count,
             "row_groups_skipped": self.groups_pruned,
+            "pages_skipped": self.pages_skipped,
             "result_bytes": self.result_bytes,
         }
 
@@ -288,6 +291,7 @@ class _Run:
         self.lanes: deque[int] = deque()
         self.kept_lanes: dict[Instance, deque[int]] = {}
         self.crossings = 0
+        self.pages_skipped = 0
         #: What becomes of a finished batch before it leaves the worker that made it: a copy of its bytes,
         #: or what somebody wants to have of it, made from where it lies.
         self.export = export
@@ -337,6 +341,7 @@ class _Run:
         answer.bytes_read = self.scan.gate.byte_count
         answer.group_count = len(self.scan.table.groups)
         answer.groups_pruned = self.scan.groups_pruned
+        answer.pages_skipped = self.pages_skipped
         return answer
 
     def _answer(self) -> Answer:
@@ -586,8 +591,11 @@ class _Run:
             self._take_output(instance, query, instance.query_finish(query), lane)
             self._lane_finished(lane)
 
+        instance.take_pages_skipped()  # of queries that did not come to their end
         worker.run(lambda: self._next_lane(instance), take, finish)
         worker.close()
+        with self.lock:
+            self.pages_skipped += instance.take_pages_skipped()
         instance.query_close(query)
 
     def _add_workers(self, scan: FileScan) -> None:

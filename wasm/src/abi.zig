@@ -306,7 +306,8 @@ pub const Control = extern struct {
     detail: ErrorDetail,
     /// Bytes of a batch that leaves: the host lowers it where memory is short. 0: as large as is good.
     output_size: u32,
-    reserved_end: u32 = 0,
+    /// Pages that scans have left out so far. The host reads it and sets it to 0.
+    pages_skipped: u32,
 };
 
 pub const structs = .{

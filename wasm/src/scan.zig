@@ -163,9 +163,8 @@ pub const Scan = struct {
     use_indexes: bool = false,
     needs: std.ArrayList(Need) = .empty,
     scratch_needs: column_chunk.Needs = .empty,
-    stats: Stats = .{},
-
-    pub const Stats = struct { rows_pruned: u64 = 0, rows_read: u64 = 0, pages_pruned: u64 = 0 };
+    /// Rows that pages ruled out.
+    rows_pruned: u64 = 0,
 
     pub fn open(gpa: std.mem.Allocator, query: *Query, file: *File, inputs: []const Input, pruning: ?Prune, options: Options) Error!*Scan {
         const self = try gpa.create(Scan);
@@ -399,6 +398,7 @@ pub const Scan = struct {
 
     fn finish(self: *Scan) Error!Progress {
         self.stage = .done;
+        for (self.leaves) |*leaf| interrupt.control.pages_skipped +|= leaf.count_skipped();
         try self.query.settle_output();
         return .done;
     }
@@ -525,7 +525,7 @@ pub const Scan = struct {
         if (self.prune) |pruning| try self.prune_pages(arena, pruning);
         if (self.ranges.len == 0) return false;
         // Few rows are filtered twice at no cost, and then the pages of the others are fewer still.
-        if (self.row_count - self.stats.rows_pruned <= self.row_count / few_rows_part) self.options.filter_first = true;
+        if (self.row_count - self.rows_pruned <= self.row_count / few_rows_part) self.options.filter_first = true;
         const whole = self.ranges.len == 1 and self.ranges[0].count() == self.row_count;
         if (whole and !self.options.filter_first) {
             // All pages are wanted: reading them as one piece takes fewer requests.
@@ -558,7 +558,7 @@ pub const Scan = struct {
         self.ranges = try prune.page_ranges(arena, self.file, self.options.row_group, pruning.predicate, pruning.bindings, pruning.types, pages);
         var kept: u64 = 0;
         for (self.ranges) |range| kept += range.count();
-        self.stats.rows_pruned = self.row_count - kept;
+        self.rows_pruned = self.row_count - kept;
     }
 
     /// Files without an index may have bounds in the headers of their pages. The bytes are here by then,
@@ -708,7 +708,6 @@ pub const Scan = struct {
     // ---- rows ----
 
     fn read_cut(self: *Scan, cut: Cut) Error!void {
-        self.stats.rows_read += cut.count;
         if (self.filter_count == 0 and try self.read_direct(cut)) return;
         const selection = try self.select(cut) orelse return self.run_whole(cut, null);
         if (selection.count == 0) return;

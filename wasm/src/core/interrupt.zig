@@ -23,6 +23,7 @@ pub var control: abi.Control = .{
         .message = @splat(0),
     },
     .output_size = 0,
+    .pages_skipped = 0,
 };
 
 pub inline fn check() Error!void {

@@ -134,6 +134,8 @@ pub const ChunkReader = struct {
     /// Next page of the index that has not been asked for.
     needed_next: usize = 0,
     dictionary_offset: ?u64 = null,
+    pages_taken: u32 = 0,
+    pages_skipped: u32 = 0,
     current: ?Current = null,
     page_bytes: Buffer = .empty,
     /// Levels of the rows of the last `read_nested`, one entry a value or missing value.
@@ -372,7 +374,14 @@ pub const ChunkReader = struct {
             self.queue_first = 0;
         }
         try self.queue.append(self.gpa, page);
+        self.pages_taken += 1;
         return true;
+    }
+
+    /// Pages that were not decoded, of an index or between rows that were.
+    pub fn count_skipped(self: *const ChunkReader) u32 {
+        const unread = if (self.index) |index| index.page_count() -| self.pages_taken else 0;
+        return self.pages_skipped + unread;
     }
 
     /// The dictionary is read when the first page turns up that uses it.
@@ -413,6 +422,8 @@ pub const ChunkReader = struct {
         self.walk_row = 0;
         self.walk_values = 0;
         self.index_next = 0;
+        self.pages_taken = 0;
+        self.pages_skipped = 0;
         self.drop_page();
     }
 
@@ -585,6 +596,7 @@ pub const ChunkReader = struct {
         } else if (page.end_row() != null and page.end_row().? <= target and self.ahead_first == self.ahead_definitions.items.len) {
             self.row = page.end_row().?;
             self.queue_first += 1;
+            self.pages_skipped += 1;
         } else if (self.repeats()) {
             try self.skip_rows(@intCast(@min(target - self.row, level_block)));
         } else try self.begin_page();
