@@ -14,7 +14,7 @@ const std = @import("std");
 const interrupt = @import("../../core/interrupt.zig");
 const assert = std.debug.assert;
 
-pub const Error = error{ InvalidFormat, OutOfRange };
+pub const Error = error{InvalidFormat};
 
 /// The writer declared a narrower type: what does not fit it has no meaning, the low bytes are
 /// what DuckDB and Arrow take as well.
@@ -63,7 +63,7 @@ inline fn load(source: [*]const u8) i64 {
 }
 
 /// Values of `width` bytes each; width 0 is the value 0. A value that T cannot hold is
-/// error.OutOfRange.
+/// error.InvalidFormat.
 pub fn big_endian_fixed(comptime T: type, source: []const u8, width: usize, target: []T) Error!void {
     comptime assert(T == i64 or T == i128);
     assert(source.len == width * target.len);
@@ -80,7 +80,7 @@ pub fn big_endian_fixed(comptime T: type, source: []const u8, width: usize, targ
 
 fn out_of_range(comptime T: type) Error {
     interrupt.describe("a decimal does not fit {d} bits", .{@bitSizeOf(T)});
-    return error.OutOfRange;
+    return error.InvalidFormat;
 }
 
 /// 1 … 8 bytes, two values at a time: the bytes behind a value are shifted out.
@@ -285,7 +285,7 @@ fn check_big_endian_fixed(comptime T: type, source: []const u8, width: usize, ta
     for (0..target.len) |index| {
         fits = fits and scalar_big_endian(T, source[index * width ..][0..width]) != null;
     }
-    if (!fits) return testing.expectError(error.OutOfRange, big_endian_fixed(T, source, width, target));
+    if (!fits) return testing.expectError(error.InvalidFormat, big_endian_fixed(T, source, width, target));
     try big_endian_fixed(T, source, width, target);
     for (target, 0..) |value, index| {
         try testing.expectEqual(scalar_big_endian(T, source[index * width ..][0..width]).?, value);
@@ -335,7 +335,7 @@ fn check_big_endian_bytes(comptime T: type, offsets: []const u32, bytes: []const
     for (offsets[0..target.len], offsets[1..]) |start, end| {
         fits = fits and scalar_big_endian(T, bytes[start..end]) != null;
     }
-    if (!fits) return testing.expectError(error.OutOfRange, big_endian_bytes(T, offsets, bytes, target));
+    if (!fits) return testing.expectError(error.InvalidFormat, big_endian_bytes(T, offsets, bytes, target));
     try big_endian_bytes(T, offsets, bytes, target);
     for (target, offsets[0..target.len], offsets[1..]) |value, start, end| {
         try testing.expectEqual(scalar_big_endian(T, bytes[start..end]).?, value);

@@ -23,7 +23,7 @@ const Encoding = metadata.Encoding;
 const Leaf = metadata.Leaf;
 const assert = std.debug.assert;
 
-pub const Error = error{ Cancelled, InvalidFormat, NotSupported, OutOfMemory, OutOfRange, TooLarge };
+pub const Error = error{ Cancelled, InvalidFormat, NotSupported, OutOfMemory, TooLarge };
 
 const Bytes = std.array_list.Aligned(u8, .@"16");
 
