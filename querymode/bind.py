@@ -156,7 +156,7 @@ class _Binder:
     def column(self, node: Column, depth: int) -> Bound:
         index = self.schema.index(node.name)
         wire = bytes((ExpressionTag.COLUMN,)) + index.to_bytes(2, "little")
-        return Bound(self.schema.types[index], wire, node.name)
+        return Bound(self.schema.field(index)[1], wire, node.name)
 
     def literal(self, node: Literal, depth: int) -> Bound:
         value = literals.plain(node.value)

@@ -55,7 +55,7 @@ def _describe_files(session: QueryMode, node: Node, table: FileTable) -> list[st
     if known_counts(node) is not None or session._known_batch(node) is not None:
         return [head, "answered from footers: 0 requests, 0 bytes"]
     work = lower(node)
-    names = [table.schema.names[index] for index in work.columns]
+    names = [table.schema.field(index)[0] for index in work.columns]
     lines = [f"{head}, columns {', '.join(names) or '(none)'}"]
     foreseen = Foreseen(work)
     if work.pruning is not None:

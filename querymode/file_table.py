@@ -84,6 +84,8 @@ class FileTable:
                 total += sum(file.row_counts) if place[-1:] == b"\x01" and _is_null_constant(place) else 0
             else:
                 column = int.from_bytes(place, "little")
+                if column >= file.footer.column_count:
+                    return None  # a field of a structure: writers disagree on what its NULLs are
                 leaves = file.footer.leaf_ranges[column]
                 if len(leaves) != 1:
                     return None

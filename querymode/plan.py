@@ -246,8 +246,7 @@ def _lower(node: Node) -> Work:
     assert isinstance(bottom, Scan)
     steps.reverse()
     needs = _needed_columns(steps)
-    names = bottom.schema.names
-    columns = tuple(index for index, name in enumerate(names) if needs[0] is None or name in needs[0])
+    columns = bottom.schema.indices(needs[0])
     work = Work(bottom.source, columns, node.schema)
     lane = _Wire(bottom.schema.part(columns))
     final: _Wire | None = None

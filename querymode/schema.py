@@ -15,12 +15,20 @@ if TYPE_CHECKING:
 class Schema:
     """Frozen. Every name stands once; only what a file brings along may repeat names.
 
-    Such columns are read with all the others, but nobody can name one of them.
+    Such columns are read with all the others, but nobody can name one of them. `hidden` columns are the other
+    way round: they are there when they are named ("address.city"), and not otherwise. They have the numbers
+    behind the others.
     """
 
-    __slots__ = ("_index", "_twice", "names", "types")
+    __slots__ = ("_hidden", "_index", "_twice", "names", "types")
 
-    def __init__(self, fields: Iterable[tuple[str, DataType]], *, allow_duplicates: bool = False) -> None:
+    def __init__(
+        self,
+        fields: Iterable[tuple[str, DataType]],
+        *,
+        allow_duplicates: bool = False,
+        hidden: Iterable[tuple[str, DataType]] = (),
+    ) -> None:
         pairs = tuple(fields)
         self.names = tuple(name for name, _ in pairs)
         self.types = tuple(data_type for _, data_type in pairs)
@@ -31,6 +39,9 @@ class Schema:
             if not allow_duplicates:
                 raise _ambiguous(twice[0])
             self._twice = frozenset(twice)
+        self._hidden = tuple(hidden)
+        for index, (name, _) in enumerate(self._hidden, len(pairs)):
+            self._index.setdefault(name, index)
 
     def __iter__(self) -> Iterator[tuple[str, DataType]]:
         return iter(zip(self.names, self.types, strict=True))
@@ -59,15 +70,29 @@ class Schema:
         return found
 
     def type_of(self, name: str) -> DataType:
-        return self.types[self.index(name)]
+        return self.field(self.index(name))[1]
+
+    def field(self, index: int) -> tuple[str, DataType]:
+        """A column's name and type, by its number."""
+        if index < len(self.names):
+            return self.names[index], self.types[index]
+        return self._hidden[index - len(self.names)]
+
+    def indices(self, names: Iterable[str] | None) -> tuple[int, ...]:
+        """The numbers of some columns, in the schema's order; of all but the hidden ones for None."""
+        if names is None:
+            return tuple(range(len(self.names)))
+        wanted = set(names)
+        visible = [index for index, name in enumerate(self.names) if name in wanted]
+        hidden = {self._index[name] for name in wanted if self._index.get(name, 0) >= len(self.names)}
+        return (*visible, *sorted(hidden))
 
     def only(self, names: Iterable[str]) -> Schema:
         return Schema((name, self.type_of(name)) for name in names)
 
     def part(self, indices: Iterable[int]) -> Schema:
         """Columns by their numbers."""
-        fields = ((self.names[index], self.types[index]) for index in indices)
-        return Schema(fields, allow_duplicates=bool(self._twice))
+        return Schema(map(self.field, indices), allow_duplicates=bool(self._twice))
 
 
 def _ambiguous(name: str) -> QueryModeError:

@@ -6,6 +6,7 @@ column that a file lacks is NULL there. Types must be the same.
 
 from __future__ import annotations
 
+from querymode._abi import TypeTag
 from querymode.catalog import hive
 from querymode.errors import error
 from querymode.file_table import CONSTANT, MISSING, TableFile
@@ -14,7 +15,7 @@ from querymode.types import NULL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from querymode.errors import QueryModeError
     from querymode.flat_footer import FlatFooter
@@ -57,6 +58,8 @@ class Union:
         self._places: dict[int, tuple[bytes, ...]] = {}
         self._constants: dict[tuple[str, str | None], bytes] = {}
         self._unite()
+        #: Fields of structures by their paths: read on their own when somebody names them.
+        self._hidden = dict(structure_fields(zip(self._names, self._types, strict=True)))
 
     def _unite(self) -> None:
         seen: set[int] = set()
@@ -107,7 +110,7 @@ class Union:
 
     def schema(self) -> Schema:
         fields = zip(self._names, self._types, strict=True)
-        return Schema(fields, allow_duplicates=len(self._members) == 1)
+        return Schema(fields, allow_duplicates=len(self._members) == 1, hidden=self._hidden.items())
 
     # ---- places ----
 
@@ -133,7 +136,17 @@ class Union:
             index = column if len(self._members) == 1 else self._index[name]
             if data_type == self._types[index]:
                 places[index] = column.to_bytes(4, "little")
-        return tuple(places)
+        return (*places, *self._hidden_places(fields))
+
+    def _hidden_places(self, fields: Fields) -> list[bytes]:
+        """Where a file has the fields of structures: the engine numbers them behind the columns."""
+        if not self._hidden:
+            return []
+        numbers: dict[str, bytes] = {}
+        for number, (name, data_type) in enumerate(structure_fields(fields), len(fields)):
+            if self._hidden.get(name) == data_type:
+                numbers.setdefault(name, number.to_bytes(4, "little"))
+        return [numbers.get(name, MISSING) for name in self._hidden]
 
     def _with_constants(
         self,
@@ -165,6 +178,20 @@ class Union:
                     one for one, values in zip(self._members, self._values, strict=True) if key in values
                 )
                 raise _mismatch(key, folder, self._partitions[key], member, data_type)
+
+
+def structure_fields(fields: Iterable[tuple[str, DataType]]) -> Iterator[tuple[str, DataType]]:
+    """Fields of structures by their paths ("address.city"), each before its own, as the engine has them."""
+    for name, data_type in fields:
+        yield from _fields_below(name, data_type)
+
+
+def _fields_below(path: str, data_type: DataType) -> Iterator[tuple[str, DataType]]:
+    if data_type.tag != TypeTag.STRUCTURE:
+        return
+    for child, child_type in data_type.children:
+        yield f"{path}.{child}", child_type
+        yield from _fields_below(f"{path}.{child}", child_type)
 
 
 def _mismatch(

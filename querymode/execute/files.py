@@ -312,7 +312,7 @@ class GroupReader:
         scan = self._worker.scan
         column = None
         if index is not None and index < len(scan.columns):
-            column = scan.table.schema.names[scan.columns[index]]
+            column = scan.table.schema.field(scan.columns[index])[0]
         where = self._file.name + (f", column {column!r}" if column is not None else "")
         place = f" (near byte {failure.offset})" if failure.offset is not None else ""
         return error(

@@ -47,7 +47,7 @@ pub const Error = pipeline.Error || nested.Error || prune.Error;
 
 /// Where a column of the query's input comes from.
 pub const Input = union(enum) {
-    /// A top-level column of the file.
+    /// Of the file's `places`.
     node: u32,
     /// One row, repeated.
     constant: Column,
@@ -272,7 +272,7 @@ pub const Scan = struct {
     fn open_readers(self: *Scan, arena: std.mem.Allocator) Error!void {
         var leaf_count: usize = 0;
         for (self.inputs) |input| if (input == .node) {
-            leaf_count += self.file.nodes[input.node].leaf_count;
+            leaf_count += self.file.places[input.node].leaf_count;
         };
         self.leaves = try arena.alloc(ChunkReader, leaf_count);
         self.readers = try arena.alloc(?Reader, self.inputs.len);
@@ -283,7 +283,7 @@ pub const Scan = struct {
             self.builders = builders[0 .. i + 1];
             reader.* = null;
             if (input != .node) continue;
-            const node = &self.file.nodes[input.node];
+            const node = &self.file.places[input.node];
             for (self.leaves[next..][0..node.leaf_count], node.leaf_first..) |*leaf, index| leaf.* = self.open_leaf(@intCast(index));
             reader.* = .{ .node = .{ .node = node, .leaves = self.leaves[next..][0..node.leaf_count] }, .first = next };
             next += node.leaf_count;

@@ -1,6 +1,6 @@
 //! What the host says when it opens a scan or prunes: where the columns of a plan come from in a file.
 //!
-//!     column      u32 top-level column of the file, or one of
+//!     column      u32 of the file's places (top-level columns, then fields of structures), or one of
 //!                 `constant`  a value follows, as in plans: the same in every row
 //!                 `missing`   NULL in every row
 //!                 `unknown`   pruning only: nothing is known of it
@@ -59,8 +59,8 @@ fn read_constant(arena: std.mem.Allocator, cursor: *Cursor, field: Field) Error!
 }
 
 fn check_node(file: *const File, place: u32, field: Field) Error!u32 {
-    if (place >= file.nodes.len) return refuse("a column that the file does not have");
-    if (file.nodes[place].type.tag != field.type.tag) return refuse("a column has another type than the file says");
+    if (place >= file.places.len) return refuse("a column that the file does not have");
+    if (file.places[place].type.tag != field.type.tag) return refuse("a column has another type than the file says");
     return place;
 }
 
@@ -90,7 +90,7 @@ fn null_of(arena: std.mem.Allocator, field: Field) Error!Column {
 
 /// Only a column of one leaf at the top has bounds of its own.
 fn bind_node(file: *const File, place: u32, field: Field) prune.Binding {
-    const node = &file.nodes[place];
+    const node = &file.places[place];
     if (!node.is_leaf() or file.leaves[node.leaf_first].max_repetition > 0) return .unknown;
     if (!node.type.eql(field.type)) return .unknown;
     return .{ .leaf = node.leaf_first };

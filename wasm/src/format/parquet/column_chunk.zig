@@ -255,12 +255,17 @@ pub const ChunkReader = struct {
         return if (left > available) @min(left, available + header_guess) else header_guess;
     }
 
+    /// How much of what is left to read at once: what is not worth a second request comes with the first.
+    fn window_of(self: *const ChunkReader, left: u64) u64 {
+        return if (left / 2 <= self.options.window_size) left else self.options.window_size;
+    }
+
     /// Asks for the chunk from `walk_offset` on: a window of it, `least` bytes at least.
     fn need_window(self: *ChunkReader, least: u64, available: u64, needs: *Needs) Error!bool {
         const offset = self.walk_offset;
         const chunk_end = self.chunk.start + self.chunk.compressed_size;
         const file_left = self.options.file_size -| offset;
-        var size = @max(least, @min(self.options.window_size, chunk_end -| offset));
+        var size = @max(least, self.window_of(chunk_end -| offset));
         // Old writers forgot a header in the chunk's size: the last page may lie further back.
         size = @min(size, file_left);
         // A header that is cut off is asked for in growing pieces.
@@ -275,7 +280,7 @@ pub const ChunkReader = struct {
         const end = @min(self.chunk.start + self.chunk.compressed_size, self.options.file_size);
         var offset = self.chunk.start;
         while (offset < end) {
-            const size = @min(@max(header_guess, self.options.window_size), end - offset);
+            const size = @max(@min(header_guess, end - offset), self.window_of(end - offset));
             try needs.append(self.gpa, .{ .offset = offset, .size = size });
             offset += size;
         }

@@ -11,7 +11,11 @@ pub const Error = error{ InvalidFormat, OutOfMemory };
 pub const File = struct {
     arena: std.heap.ArenaAllocator,
     footer: footer.FlatFooter,
+    /// Top-level columns.
     nodes: []const Node,
+    /// What can be read on its own: the top-level columns, then all fields of structures, at any depth,
+    /// each before its own.
+    places: []const Node,
     leaves: []const Leaf,
     writer: statistics.Writer,
 
@@ -26,6 +30,10 @@ pub const File = struct {
         const tree = try self.footer.tree(arena);
         self.nodes = tree.nodes;
         self.leaves = tree.leaves;
+        var places: std.ArrayList(Node) = .empty;
+        try places.appendSlice(arena, tree.nodes);
+        for (tree.nodes) |*node| try add_fields(arena, &places, node);
+        self.places = places.items;
         self.writer = .parse(self.footer.created_by);
         return self;
     }
@@ -53,3 +61,11 @@ pub const File = struct {
         };
     }
 };
+
+fn add_fields(arena: std.mem.Allocator, places: *std.ArrayList(Node), node: *const Node) error{OutOfMemory}!void {
+    if (node.type.tag != .structure) return;
+    for (node.children) |*child| {
+        try places.append(arena, child.*);
+        try add_fields(arena, places, child);
+    }
+}
