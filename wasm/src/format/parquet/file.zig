@@ -45,11 +45,7 @@ pub const File = struct {
     }
 
     pub fn origin(self: *const File, leaf: u32) statistics.Origin {
-        return .{ .leaf = &self.leaves[leaf], .order = switch (self.footer.column_order(leaf)) {
-            .undefined => .undefined,
-            .type_defined => .type_defined,
-            .ieee754_total => .ieee754_total,
-        }, .writer = self.writer };
+        return .{ .leaf = &self.leaves[leaf], .order = self.footer.column_order(leaf), .writer = self.writer };
     }
 
     pub fn evidence(self: *const File, row_group: u32, leaf: u32) statistics.Evidence {

@@ -40,6 +40,7 @@ const interrupt = @import("../../core/interrupt.zig");
 const metadata = @import("metadata.zig");
 const schema = @import("../../core/schema.zig");
 const schema_tree = @import("schema_tree.zig");
+const statistics_module = @import("statistics.zig");
 const Cursor = @import("../../core/cursor.zig").Cursor;
 const assert = std.debug.assert;
 const Chunk = metadata.Chunk;
@@ -143,8 +144,7 @@ pub const Flags = packed struct(u16) {
     }
 };
 
-/// What FileMetaData.column_orders says of a leaf.
-pub const ColumnOrder = enum(u8) { undefined = 0, type_defined = 1, ieee754_total = 2 };
+pub const ColumnOrder = statistics_module.ColumnOrder;
 
 /// A node as the blob has it.
 pub const Record = packed struct(u8) {

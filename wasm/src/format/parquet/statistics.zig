@@ -27,7 +27,7 @@ const Buffer = []align(column_module.alignment) u8;
 
 /// What FileMetaData.column_orders says of a leaf. Absent: undefined, and then min_value and
 /// max_value have no meaning either.
-pub const ColumnOrder = enum { undefined, type_defined, ieee754_total };
+pub const ColumnOrder = enum(u8) { undefined = 0, type_defined = 1, ieee754_total = 2 };
 
 /// Who wrote the file, from FileMetaData.created_by: "parquet-mr version 1.7.0 (build 0a1b2c)".
 pub const Writer = struct {
