@@ -254,21 +254,20 @@ def _item_type(data_type: DataType) -> DataType:
 
 def decode_columnar_batch(data: Buffer) -> ColumnarBatch:
     """Views over `data`, which must not change while they are used."""
-    reader = _Reader(_bytes_of(data, "data").toreadonly())
-    columns = [
-        reader.read_section(name, tag, reader.row_count, nulls) for name, tag, nulls in reader.read_header()
-    ]
-    reader.expect_end()
-    return ColumnarBatch(columns, reader.row_count)
+    return _decode(_Reader(_bytes_of(data, "data").toreadonly()))
 
 
 def view_own_batch(data: Buffer) -> ColumnarBatch:
     """The same for bytes that our own engine has just written: rows are not looked at, and values may lie
     unaligned."""
-    reader = _Reader(_bytes_of(data, "data").toreadonly(), skim=True)
+    return _decode(_Reader(_bytes_of(data, "data").toreadonly(), skim=True))
+
+
+def _decode(reader: _Reader) -> ColumnarBatch:
     columns = [
         reader.read_section(name, tag, reader.row_count, nulls) for name, tag, nulls in reader.read_header()
     ]
+    reader.expect_end()
     return ColumnarBatch(columns, reader.row_count)
 
 

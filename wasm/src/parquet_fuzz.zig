@@ -28,7 +28,6 @@ const Column = @import("core/column.zig").Column;
 const Cursor = @import("core/cursor.zig").Cursor;
 const DataType = schema.DataType;
 const File = @import("format/parquet/file.zig").File;
-const Node = metadata.Node;
 const Query = pipeline.Query;
 const Scan = scan_module.Scan;
 const assert = std.debug.assert;

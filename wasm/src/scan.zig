@@ -41,7 +41,6 @@ const Range = segments_module.Range;
 const RowRange = prune.RowRange;
 const Segment = segments_module.Segment;
 const Selection = expression_module.Selection;
-const assert = std.debug.assert;
 
 pub const Error = pipeline.Error || nested.Error || prune.Error;
 

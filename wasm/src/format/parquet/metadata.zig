@@ -3,7 +3,6 @@
 //! Enums carry the numbers of parquet.thrift. A `Node` is a column of ours (a top-level one or one
 //! inside another), a `Leaf` a column of the file: nested columns are many leaves that repeat the
 //! shape of their parents in levels.
-const std = @import("std");
 const schema = @import("../../core/schema.zig");
 const DataType = schema.DataType;
 

@@ -14,11 +14,9 @@ const bitmap = @import("../../core/bitmap.zig");
 const column_chunk = @import("column_chunk.zig");
 const interrupt = @import("../../core/interrupt.zig");
 const metadata = @import("metadata.zig");
-const rle = @import("../../encoding/rle.zig");
 const ChunkReader = column_chunk.ChunkReader;
 const ColumnBuilder = @import("../../core/column_builder.zig").ColumnBuilder;
 const Node = metadata.Node;
-const assert = std.debug.assert;
 
 pub const Error = column_chunk.Error;
 
@@ -65,13 +63,11 @@ pub const NodeReader = struct {
     }
 
     fn assemble_structure(self: *const NodeReader, node: *const Node, builder: *ColumnBuilder, shape: Shape) Error!void {
-        const first = builder.row_count;
         builder.row_count += try add_validity(node, builder, shape);
         for (node.children, builder.children) |*child, *child_builder| {
             try self.assemble(child, child_builder, shape.parent);
             if (child_builder.row_count != builder.row_count) return disagree();
         }
-        assert(builder.row_count >= first);
     }
 
     fn assemble_list(self: *const NodeReader, node: *const Node, builder: *ColumnBuilder, shape: Shape) Error!void {
@@ -100,11 +96,6 @@ const Shape = struct {
 
     fn is_slot(self: *const Shape, i: usize) bool {
         return self.definitions[i] >= self.parent.definition and self.repetitions[i] <= self.parent.repetition;
-    }
-
-    /// Every entry is a slot.
-    fn is_plain(self: *const Shape, node_repetition_max: u8) bool {
-        return self.parent.definition == 0 and node_repetition_max == self.parent.repetition;
     }
 };
 

@@ -12,7 +12,6 @@
 //! (to 26 at least) writes one where the last row of a row group goes on in another page.
 //! Memory is bounded by the bytes: a location takes at least 7 of them, a bound at least one.
 const std = @import("std");
-const metadata = @import("metadata.zig");
 const statistics = @import("statistics.zig");
 const thrift = @import("thrift.zig");
 const interrupt = @import("../../core/interrupt.zig");

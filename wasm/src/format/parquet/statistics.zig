@@ -21,7 +21,6 @@ const metadata = @import("metadata.zig");
 const Column = column_module.Column;
 const DataType = schema.DataType;
 const Leaf = metadata.Leaf;
-const assert = std.debug.assert;
 
 const Buffer = []align(column_module.alignment) u8;
 
