@@ -162,14 +162,28 @@ class DataFrame:
             self._node, memory=memory, timeout=timeout, max_requests=max_requests, max_bytes=max_bytes
         )
 
-    def stream(self, batch_size: int = 65_536, **limits: Any) -> Iterator[pyarrow.RecordBatch]:
+    def stream(
+        self,
+        batch_size: int = 65_536,
+        *,
+        memory: int | str | None = None,
+        timeout: float | None = None,
+        max_requests: int | None = None,
+        max_bytes: int | str | None = None,
+    ) -> Iterator[pyarrow.RecordBatch]:
         """Arrow batches of at most `batch_size` rows, in order, while the query still runs.
 
-        The answer is never in memory as a whole. `limits` are those of `collect`.
+        The answer is never in memory as a whole. The other arguments are those of `collect`.
         """
         rows = _row_count("stream", batch_size)
         if rows == 0:
             raise error("QUERY_FAILED", "stream takes the rows of a batch, which are at least one")
+        limits = {
+            "memory": memory,
+            "timeout": timeout,
+            "max_requests": max_requests,
+            "max_bytes": max_bytes,
+        }
         for batches in self._session._stream(self._node, **limits):
             for batch in batches:
                 for start in range(0, batch.num_rows, rows):

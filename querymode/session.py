@@ -170,6 +170,8 @@ class QueryMode:
             raise error(
                 "NOT_SUPPORTED", f"{sorted(unknown)[0]}= is no option of a reader; there are: {known}"
             )
+        if not isinstance(options.get("hive_types"), (dict, type(None))):
+            raise error("QUERY_FAILED", 'hive_types is a dict of types, such as {"year": "int64"}')
         verify_crc = bool(options.pop("verify_crc", False))
         try:
             table = open_table(where, self._store_options(), name=name, **options)
@@ -303,7 +305,7 @@ class QueryMode:
             "memory": None if memory is None else parse_size(memory, "memory"),
             "timeout": self.timeout if timeout is None else _seconds(timeout),
             "hardened": self.hardened,
-            "max_requests": max_requests,
+            "max_requests": None if max_requests is None else _request_count(max_requests),
             "max_bytes": None if max_bytes is None else parse_size(max_bytes, "max_bytes"),
         }
 
@@ -311,9 +313,7 @@ class QueryMode:
         """Batches of an answer, in order, as they come: never all of them in memory at once."""
         from querymode.execute import local
 
-        options = self._options(
-            limits.get("memory"), limits.get("timeout"), limits.get("max_requests"), limits.get("max_bytes")
-        )
+        options = self._options(**limits)
         work = lower(node)
         export = _arrow_export(work.schema)
         return local.stream(work, self._budget, thread_count=self.threads, export=export, **options)
@@ -397,6 +397,12 @@ def _thread_count(threads: int | None) -> int:
     if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= 1024:
         raise error("QUERY_FAILED", f"threads={threads!r}; it is a number from 1 to 1024")
     return threads
+
+
+def _request_count(count: object) -> int:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise error("QUERY_FAILED", f"max_requests={count!r}; it is a number of requests, 0 or more")
+    return count
 
 
 def _seconds(timeout: float | None) -> float | None:

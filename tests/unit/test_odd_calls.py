@@ -7,12 +7,14 @@ import os
 import random
 import struct
 from decimal import Decimal
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode, QueryModeError, col, lit
@@ -157,3 +159,19 @@ def test_a_child_does_not_wait_for_its_parents_queries() -> None:
             finally:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_limits_and_options_of_files_are_checked(tmp_path: Path) -> None:
+    path = tmp_path / "one.parquet"
+    pq.write_table(pa.table({"a": [1]}), path)
+    session = QueryMode.local()
+    frame = session.table(path)
+    for count in ("x", -1, True, 1.5):
+        with pytest.raises(QueryModeError, match="QUERY_FAILED"):
+            frame.collect(max_requests=count)  # type: ignore[arg-type]
+    with pytest.raises(QueryModeError, match="QUERY_FAILED"):
+        list(frame.stream(max_requests=-1))
+    with pytest.raises(QueryModeError, match="QUERY_FAILED"):
+        session.table(path, hive_types=3)
+    with pytest.raises(TypeError):
+        list(frame.stream(10, max_rows=5))  # type: ignore[call-arg]
