@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-VERSION = 2
+VERSION = 3
 PLAN_MAGIC = 1280331089
 QMCB_MAGIC = 1111706961
 TYPE_DEPTH_MAX = 32
@@ -155,9 +155,9 @@ class FileFormat(IntEnum):
 
 
 # struct module formats, little endian, padding explicit; offsets in bytes by field
-OUTPUT_FORMAT = "<IIII"
-OUTPUT_SIZE = 16
-OUTPUT_OFFSETS = {"address": 0, "size": 4, "row_count": 8, "state": 12}
+OUTPUT_FORMAT = "<IIIII"
+OUTPUT_SIZE = 20
+OUTPUT_OFFSETS = {"address": 0, "size": 4, "row_count": 8, "state": 12, "partition": 16}
 SOURCE_FORMAT = "<IIII"
 SOURCE_SIZE = 16
 SOURCE_OFFSETS = {"kind": 0, "handle": 4, "address": 8, "size": 12}

@@ -73,7 +73,7 @@ _MEMMOVE_SIZE_MIN = 256 * KIB
 
 # The scratch block: where small inputs are laid and where the engine writes small answers.
 _SCRATCH_SIZE = 64 * KIB
-_SOURCE_OFFSET, _OUTPUT_OFFSET, _HANDLE_OFFSET, _INPUT_OFFSET = 0, 16, 32, 64
+_SOURCE_OFFSET, _OUTPUT_OFFSET, _HANDLE_OFFSET, _INPUT_OFFSET = 0, 16, 48, 64
 
 _CODE_BY_STATUS: dict[int, str] = {
     Status.INVALID_PLAN: "INTERNAL",
@@ -544,13 +544,15 @@ def _foreign() -> _Foreign:
 class Output:
     """What a call left in linear memory, to be read before the next call on the instance."""
 
-    __slots__ = ("address", "row_count", "size", "state")
+    __slots__ = ("address", "partition", "row_count", "size", "state")
 
-    def __init__(self, address: int, size: int, row_count: int, state: int) -> None:
+    def __init__(self, address: int, size: int, row_count: int, state: int, partition: int) -> None:
         self.address = address
         self.size = size
         self.row_count = row_count
         self.state = state
+        #: Of plans that end in `partition`.
+        self.partition = partition
 
     def __repr__(self) -> str:
         state = _abi.OutputState(self.state).name

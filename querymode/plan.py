@@ -410,7 +410,7 @@ def _state_fields(step: GroupBy, schema: Schema) -> list[tuple[str, DataType]]:
 
 def encode_plan(fields: Sequence[tuple[str, DataType]], steps: Sequence[bytes]) -> bytes:
     """A plan's wire form: what goes in, and the steps in order (wasm/src/plan/plan.zig draws it)."""
-    head = struct.pack("<IIH", _abi.PLAN_MAGIC, _abi.VERSION, len(fields))
+    head = struct.pack("<IIHH", _abi.PLAN_MAGIC, _abi.VERSION, 0, len(fields))
     inputs = b"".join(_name(name) + encode_type(data_type) for name, data_type in fields)
     return head + inputs + len(steps).to_bytes(2, "little") + b"".join(steps)
 

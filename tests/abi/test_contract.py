@@ -48,7 +48,7 @@ def test_every_status_has_a_code() -> None:
 
 def test_scratch_has_room_for_the_structs() -> None:
     assert _wasm._SOURCE.size == _abi.SOURCE_SIZE == 16
-    assert _wasm._OUTPUT.size == _abi.OUTPUT_SIZE == 16
+    assert _wasm._OUTPUT.size == _abi.OUTPUT_SIZE == 20
     assert _abi.CONTROL_OFFSETS["detail"] + _abi.ERROR_DETAIL_SIZE <= _abi.CONTROL_SIZE
 
 

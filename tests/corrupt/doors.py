@@ -123,7 +123,7 @@ class Bench:
     def answer(self, status: int, query: int) -> int:
         """Checks what a call left, and takes all that waits behind it."""
         while not self.check(status):
-            address, size, _, state = _OUTPUT.unpack(self.instance.view(self.out, 16))
+            address, size, _, state, _ = _OUTPUT.unpack(self.instance.view(self.out, _OUTPUT.size))
             if address + size > self.instance.memory_size:
                 raise Failure(f"an answer of {size} bytes at {address}, outside of memory")
             if state > OutputState.DONE:

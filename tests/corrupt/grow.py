@@ -70,7 +70,7 @@ class Grower:
         self.fields = list(fields)
         count = self.random.choice((1, 1, 2, 3))
         steps = [self.step() for _ in range(count)]
-        head = struct.pack("<IIH", _abi.PLAN_MAGIC, _abi.VERSION, len(fields))
+        head = struct.pack("<IIHH", _abi.PLAN_MAGIC, _abi.VERSION, 0, len(fields))
         named = b"".join(_name(name) + encode_type(data_type) for name, data_type in fields)
         return head + named + count.to_bytes(2, "little") + b"".join(steps)
 

@@ -187,7 +187,7 @@ def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray[Any]]:
 
 
 def plan_bytes(fields: list[tuple[str, DataType]], steps: list[bytes]) -> bytes:
-    plan = struct.pack("<IIH", _abi.PLAN_MAGIC, _abi.VERSION, len(fields))
+    plan = struct.pack("<IIHH", _abi.PLAN_MAGIC, _abi.VERSION, 0, len(fields))
     for name, data_type in fields:
         raw = name.encode()
         plan += len(raw).to_bytes(2, "little") + raw + encode_type(data_type)

@@ -179,7 +179,7 @@ def test_crossings_of_a_morsel() -> None:
 
 def test_an_empty_batch_of_ten_columns_is_four_crossings() -> None:
     fields = b"".join(b"\2\0c" + bytes((48 + place,)) + encode_type(INT64) for place in range(10))
-    plan = _abi.PLAN_MAGIC.to_bytes(4, "little") + _abi.VERSION.to_bytes(4, "little") + b"\x0a\0" + fields
+    plan = _abi.PLAN_MAGIC.to_bytes(4, "little") + _abi.VERSION.to_bytes(4, "little") + b"\0\0\x0a\0" + fields
     plan += b"\1\0" + bytes((NodeTag.GATHER,))
     descriptor = Layout([HostColumn(INT64, 0) for _ in range(10)], 0).descriptors(0)
     with _wasm.Instance(64 * MIB) as instance:

@@ -14,7 +14,7 @@
 const std = @import("std");
 
 /// Raised whenever a door, a struct, an enum value or the plan's wire form changes.
-pub const version: u32 = 2;
+pub const version: u32 = 3;
 
 pub const plan_magic: u32 = 0x4C504D51; // "QMPL"
 pub const qmcb_magic: u32 = 0x42434D51; // "QMCB"
@@ -161,6 +161,8 @@ pub const Output = extern struct {
     size: u32,
     row_count: u32,
     state: OutputState,
+    /// Of plans that end in `partition`: which part the rows belong to. 0 else.
+    partition: u32 = 0,
 };
 
 pub const OutputState = enum(u32) {

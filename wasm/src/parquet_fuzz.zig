@@ -340,6 +340,7 @@ const PlanWriter = struct {
     fn head(self: *PlanWriter, column_count: usize) error{OutOfMemory}!void {
         try self.int(u32, abi.plan_magic);
         try self.int(u32, abi.version);
+        try self.int(u16, 0); // builds
         try self.int(u16, @intCast(column_count));
     }
 

@@ -70,7 +70,9 @@ test {
     _ = @import("parquet_fuzz.zig");
     _ = @import("parquet_mutate.zig");
     _ = @import("pipeline.zig");
+    _ = @import("plan/aggregate_parser.zig");
     _ = @import("plan/expression.zig");
+    _ = @import("plan/expression_parser.zig");
     _ = @import("plan/plan.zig");
     _ = @import("prune.zig");
     _ = @import("qmcb.zig");

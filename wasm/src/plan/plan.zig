@@ -4,66 +4,42 @@
 //! type, index and arity is checked here, once, so that operators may rely on them.
 //!
 //!     u32 magic "QMPL"   u32 ABI version
+//!     u16 build count    count × u32 handle of a finished query that ends in `build`
 //!     u16 column count   count × (u16 name length, name, type)          the input
 //!     u16 node count     count × (u8 NodeTag, body)                     the steps, in order
 //!
 //!     filter      expression (bool)
 //!     project     u16 count, count × (name, expression)
-//!     aggregate   u8 phase, u16 keys × (name, expression), u16 calls × (u8 op, name, u8 has argument, [expression])
+//!     aggregate   see aggregate_parser.zig
 //!     sort        u16 keys × (u8 descending, u8 nulls first, expression), u64 limit (all bits set: none)
 //!     limit       u64 offset, u64 count (all bits set: no end)
 //!     gather      nothing
 //!
-//!     expression  u8 ExpressionTag, then
-//!       column      u16 index
-//!       literal     value
-//!       compare     u8 CompareOp, expression, expression                of one type
-//!       between     expression, value low, value high                   inclusive
-//!       in_list     u8 has null, expression, u32 count, count × value   of one type
-//!       like        u8 ignore case, u8 escape (0: none), expression, u32 length, pattern
-//!       is_null     u8 negated, expression
-//!       and, or     u16 count ≥ 1, count × expression (bool)
-//!       not         expression (bool)
-//!       arithmetic  u8 ArithmeticOp, result type, expression, expression
-//!       negate      expression
-//!       cast        u8 try, type, expression
-//!     value       type, u8 is null, [the value: fixed size, or u32 length and bytes, or one byte of bool]
+//! Expressions are drawn in expression_parser.zig.
 const std = @import("std");
 const abi = @import("../abi.zig");
-const in_list = @import("../kernel/in_list.zig");
+const aggregate_parser = @import("aggregate_parser.zig");
 const column_module = @import("../core/column.zig");
-const interrupt = @import("../core/interrupt.zig");
-const like = @import("../kernel/like.zig");
-const schema = @import("../core/schema.zig");
 const expression_module = @import("expression.zig");
+const expression_parser = @import("expression_parser.zig");
+const interrupt = @import("../core/interrupt.zig");
+const schema = @import("../core/schema.zig");
 const Cursor = @import("../core/cursor.zig").Cursor;
 const Column = column_module.Column;
-const DataType = schema.DataType;
 const Expression = expression_module.Expression;
 const Field = schema.Field;
+const ParseError = expression_parser.Error;
+const Parser = expression_parser.Parser;
+const refuse = expression_parser.refuse;
+
+pub const Aggregate = aggregate_parser.Aggregate;
+pub const AggregateCall = aggregate_parser.AggregateCall;
+pub const Named = expression_parser.Named;
 
 pub const Error = error{ InvalidPlan, InvalidFilter, InvalidAggregate, NotSupported, OutOfMemory };
 
 /// "No limit" on the wire.
 pub const unlimited: u64 = std.math.maxInt(u64);
-
-pub const Named = struct { name: []const u8, expression: Expression };
-
-pub const AggregateCall = struct {
-    op: abi.AggregateOp,
-    name: []const u8,
-    argument: ?Expression,
-    /// Of the finished value.
-    type: DataType,
-    /// Of the running total of sum and avg: i128, f64 or decimal(38, s).
-    state: DataType,
-};
-
-pub const Aggregate = struct {
-    phase: abi.AggregatePhase,
-    keys: []const Named,
-    calls: []const AggregateCall,
-};
 
 pub const SortKey = struct { expression: Expression, descending: bool, nulls_first: bool };
 pub const Sort = struct { keys: []const SortKey, limit: u64 };
@@ -97,7 +73,7 @@ pub const Plan = struct {
 pub fn parse(arena: std.mem.Allocator, bytes: []const u8) Error!Plan {
     @setRuntimeSafety(true);
     var parser: Parser = .{ .arena = arena, .cursor = .init(bytes) };
-    return parser.parse_plan() catch |err| switch (err) {
+    return parse_plan(&parser) catch |err| switch (err) {
         error.InvalidFormat => {
             if (interrupt.control.detail.message_size == 0) interrupt.describe("the plan is cut short or malformed", .{});
             interrupt.describe_offset(parser.cursor.position);
@@ -122,428 +98,63 @@ pub fn read_value(arena: std.mem.Allocator, cursor: *Cursor) Error!Column {
     return value;
 }
 
-const ParseError = error{ InvalidFormat, InvalidFilter, InvalidAggregate, NotSupported, OutOfMemory };
-
-const Parser = struct {
-    arena: std.mem.Allocator,
-    cursor: Cursor,
-    /// Columns that expressions of the current step may name.
-    fields: []const Field = &.{},
-
-    fn parse_plan(self: *Parser) ParseError!Plan {
-        if (try self.cursor.read_int(u32) != abi.plan_magic) return refuse("not a plan", .{});
-        const version = try self.cursor.read_int(u32);
-        if (version != abi.version) return refuse("plan of ABI {d}, engine of ABI {d}", .{ version, abi.version });
-        const input = try self.arena.alloc(Field, try self.read_count(4));
-        for (input) |*field| field.* = .{
-            .name = try schema.read_name(&self.cursor),
-            .type = try schema.read_type(&self.cursor, self.arena),
-        };
-        self.fields = input;
-        const nodes = try self.arena.alloc(Node, try self.read_count(1));
-        for (nodes) |*node| {
-            node.* = try self.parse_node();
-            self.fields = node.output;
-        }
-        if (self.cursor.remaining() != 0) return refuse("bytes behind the plan's end", .{});
-        return .{ .input = input, .nodes = nodes };
-    }
-
-    /// A u16 count of things that take at least `size_min` bytes each, so that a lying count
-    /// cannot make us allocate more than a small multiple of the plan.
-    fn read_count(self: *Parser, size_min: usize) ParseError!u16 {
-        const count = try self.cursor.read_int(u16);
-        if (count > self.cursor.remaining() / size_min) return error.InvalidFormat;
-        return count;
-    }
-
-    fn parse_node(self: *Parser) ParseError!Node {
-        return switch (try self.cursor.read_enum(abi.NodeTag)) {
-            .filter => .{ .step = .{ .filter = try self.parse_predicate(0) }, .output = self.fields },
-            .project => {
-                const items = try self.parse_named(try self.read_count(4));
-                return .{ .step = .{ .project = items }, .output = try self.named_fields(items, 0) };
-            },
-            .aggregate => self.parse_aggregate(),
-            .sort => self.parse_sort(),
-            .limit => .{ .step = .{ .limit = .{
-                .offset = try self.cursor.read_int(u64),
-                .count = try self.cursor.read_int(u64),
-            } }, .output = self.fields },
-            .gather => .{ .step = .gather, .output = self.fields },
-        };
-    }
-
-    fn parse_named(self: *Parser, count: u16) ParseError![]const Named {
-        const items = try self.arena.alloc(Named, count);
-        for (items) |*item| item.* = .{
-            .name = try schema.read_name(&self.cursor),
-            .expression = try self.parse_expression(0),
-        };
-        return items;
-    }
-
-    fn named_fields(self: *Parser, items: []const Named, extra: usize) ParseError![]Field {
-        const fields = try self.arena.alloc(Field, items.len + extra);
-        for (fields[0..items.len], items) |*field, item| field.* = .{ .name = item.name, .type = item.expression.type };
-        return fields;
-    }
-
-    fn parse_sort(self: *Parser) ParseError!Node {
-        const keys = try self.arena.alloc(SortKey, try self.read_count(3));
-        if (keys.len == 0) return refuse("a sort without keys", .{});
-        for (keys) |*key| {
-            const descending = try self.cursor.read_flag();
-            const nulls_first = try self.cursor.read_flag();
-            key.* = .{ .expression = try self.parse_expression(0), .descending = descending, .nulls_first = nulls_first };
-            if (!is_orderable(key.expression.type)) return error.NotSupported;
-        }
-        const limit = try self.cursor.read_int(u64);
-        return .{ .step = .{ .sort = .{ .keys = keys, .limit = limit } }, .output = self.fields };
-    }
-
-    fn parse_aggregate(self: *Parser) ParseError!Node {
-        const phase = try self.cursor.read_enum(abi.AggregatePhase);
-        const keys = try self.parse_named(try self.read_count(4));
-        for (keys) |key| if (!is_groupable(key.expression.type)) {
-            interrupt.describe("grouping by this type is not supported yet", .{});
-            return error.NotSupported;
-        };
-        const calls = try self.arena.alloc(AggregateCall, try self.read_count(4));
-        for (calls) |*call| call.* = try self.parse_call(phase);
-        var fields: std.ArrayList(Field) = .empty;
-        for (keys) |key| try fields.append(self.arena, .{ .name = key.name, .type = key.expression.type });
-        for (calls) |call| {
-            const state = phase == .partial and call.op != .min and call.op != .max;
-            try fields.append(self.arena, .{ .name = call.name, .type = if (state) call.state else call.type });
-            if (phase == .partial and call.op == .avg) try fields.append(self.arena, .{ .name = call.name, .type = .of(.i64) });
-        }
-        return .{
-            .step = .{ .aggregate = .{ .phase = phase, .keys = keys, .calls = calls } },
-            .output = fields.items,
-        };
-    }
-
-    fn parse_call(self: *Parser, phase: abi.AggregatePhase) ParseError!AggregateCall {
-        const op = try self.cursor.read_enum(abi.AggregateOp);
-        const name = try schema.read_name(&self.cursor);
-        const argument = if (try self.cursor.read_flag()) try self.parse_expression(0) else null;
-        if ((argument == null) != (op == .count_rows and phase != .final)) return refuse("aggregate with the wrong number of arguments", .{});
-        const given: DataType = if (argument) |expression| expression.type else .of(.null);
-        const state = try state_type(op, given);
-        if (phase == .final) try self.check_final(op, argument.?, state);
-        return .{
-            .op = op,
-            .name = name,
-            .argument = argument,
-            .type = switch (op) {
-                .min, .max => given,
-                .avg => .of(.f64),
-                else => state,
-            },
-            .state = state,
-        };
-    }
-
-    /// A final aggregate reads what its partial twin wrote: one state column, two for avg.
-    fn check_final(self: *Parser, op: abi.AggregateOp, argument: Expression, state: DataType) ParseError!void {
-        if (argument.node != .column) return refuse("a final aggregate reads a state column", .{});
-        const next = argument.node.column + 1;
-        switch (op) {
-            .min, .max => {},
-            .count_rows, .count => if (argument.type.tag != .i64) return refuse("a count's state is int64", .{}),
-            .sum, .avg => if (!argument.type.eql(state)) return refuse("a sum's state has its own type", .{}),
-        }
-        if (op == .avg and (next >= self.fields.len or self.fields[next].type.tag != .i64)) return refuse("an average's second state is int64", .{});
-    }
-
-    fn parse_predicate(self: *Parser, depth: u32) ParseError!Expression {
-        const predicate = try self.parse_expression(depth);
-        if (predicate.type.tag != .bool) return refuse("a filter must be a boolean", .{});
-        return predicate;
-    }
-
-    fn parse_child(self: *Parser, depth: u32) ParseError!*const Expression {
-        const child = try self.arena.create(Expression);
-        child.* = try self.parse_expression(depth + 1);
-        return child;
-    }
-
-    fn parse_expression(self: *Parser, depth: u32) ParseError!Expression {
-        var expression = try self.parse_expression_node(depth);
-        expression.fallible = can_fail(&expression);
-        return expression;
-    }
-
-    fn parse_expression_node(self: *Parser, depth: u32) ParseError!Expression {
-        @setRuntimeSafety(true);
-        if (depth > abi.expression_depth_max) return refuse("expression nested deeper than {d}", .{abi.expression_depth_max});
-        switch (try self.cursor.read_enum(abi.ExpressionTag)) {
-            .column => {
-                const index = try self.cursor.read_int(u16);
-                if (index >= self.fields.len) return refuse("column {d} of {d}", .{ index, self.fields.len });
-                return .{ .type = self.fields[index].type, .node = .{ .column = index } };
-            },
-            .literal => {
-                const value = try self.parse_value();
-                return .{ .type = value.type, .node = .{ .literal = value } };
-            },
-            .compare => return self.parse_compare(depth),
-            .between => return self.parse_between(depth),
-            .in_list => return self.parse_in_list(depth),
-            .like => return self.parse_like(depth),
-            .is_null => {
-                const negated = try self.cursor.read_flag();
-                return boolean(.{ .is_null = .{ .negated = negated, .value = try self.parse_child(depth) } });
-            },
-            .logical_and => return boolean(.{ .logical_and = try self.parse_terms(depth) }),
-            .logical_or => return boolean(.{ .logical_or = try self.parse_terms(depth) }),
-            .logical_not => {
-                const child = try self.parse_child(depth);
-                if (child.type.tag != .bool) return refuse("NOT of something that is not a boolean", .{});
-                return boolean(.{ .logical_not = child });
-            },
-            .arithmetic => return self.parse_arithmetic(depth),
-            .negate => {
-                const child = try self.parse_child(depth);
-                if (!is_signed(child.type)) return refuse("minus of something that has no sign", .{});
-                return .{ .type = child.type, .node = .{ .negate = child } };
-            },
-            .cast => {
-                const attempt = try self.cursor.read_flag();
-                const target = try schema.read_type(&self.cursor, self.arena);
-                const child = try self.parse_child(depth);
-                return .{ .type = target, .node = .{ .cast = .{ .value = child, .mode = if (attempt) .try_cast else .strict } } };
-            },
-        }
-    }
-
-    fn parse_terms(self: *Parser, depth: u32) ParseError![]const Expression {
-        const terms = try self.arena.alloc(Expression, try self.read_count(2));
-        if (terms.len == 0) return refuse("AND or OR of nothing", .{});
-        for (terms) |*term| term.* = try self.parse_predicate(depth + 1);
-        return terms;
-    }
-
-    fn parse_compare(self: *Parser, depth: u32) ParseError!Expression {
-        const op = try self.cursor.read_enum(abi.CompareOp);
-        const left = try self.parse_child(depth);
-        const right = try self.parse_child(depth);
-        if (!left.type.eql(right.type)) return refuse("comparison of two types", .{});
-        if (!is_orderable(left.type)) return refuse("comparison of a type that has no order", .{});
-        return boolean(.{ .compare = .{ .op = op, .left = left, .right = right } });
-    }
-
-    fn parse_between(self: *Parser, depth: u32) ParseError!Expression {
-        const value = try self.parse_child(depth);
-        const low = try self.parse_value();
-        const high = try self.parse_value();
-        if (!value.type.eql(low.type) or !value.type.eql(high.type)) return refuse("BETWEEN of several types", .{});
-        if (!low.is_valid(0) or !high.is_valid(0)) return refuse("BETWEEN with NULL", .{});
-        switch (value.type.layout()) {
-            .none, .bits, .fixed, .list, .structure => return refuse("BETWEEN of this type", .{}),
-            else => {},
-        }
-        return boolean(.{ .between = .{ .value = value, .low = low, .high = high } });
-    }
-
-    fn parse_in_list(self: *Parser, depth: u32) ParseError!Expression {
-        const has_null = try self.cursor.read_flag();
-        const value = try self.parse_child(depth);
-        const count = try self.cursor.read_int(u32);
-        if (count > self.cursor.remaining() / 2) return error.InvalidFormat;
-        const set: expression_module.Set = switch (value.type.layout()) {
-            .bytes => .{ .bytes = try self.parse_bytes_set(value.type, count) },
-            .none, .bits, .fixed, .list, .structure => return refuse("IN of this type", .{}),
-            inline else => |layout| @unionInit(
-                expression_module.Set,
-                @tagName(layout),
-                try self.parse_scalar_set(schema.Scalar(layout), value.type, count),
-            ),
-        };
-        return boolean(.{ .in_list = .{ .value = value, .set = set, .has_null = has_null } });
-    }
-
-    fn parse_scalar_set(self: *Parser, comptime T: type, data_type: DataType, count: u32) ParseError!in_list.InSet(T) {
-        const values = try self.arena.alloc(T, count);
-        for (values) |*value| {
-            const member = try self.parse_member(data_type);
-            value.* = member.values(T)[0];
-        }
-        return in_list.InSet(T).init(self.arena, values);
-    }
-
-    fn parse_bytes_set(self: *Parser, data_type: DataType, count: u32) ParseError!in_list.BytesInSet {
-        const values = try self.arena.alloc([]const u8, count);
-        for (values) |*value| {
-            const member = try self.parse_member(data_type);
-            value.* = member.bytes_at(0);
-        }
-        return in_list.BytesInSet.init(self.arena, values);
-    }
-
-    fn parse_member(self: *Parser, data_type: DataType) ParseError!Column {
-        const member = try self.parse_value();
-        if (!member.type.eql(data_type)) return refuse("an IN list of several types", .{});
-        if (!member.is_valid(0)) return refuse("NULL among the values of an IN list", .{});
-        return member;
-    }
-
-    fn parse_like(self: *Parser, depth: u32) ParseError!Expression {
-        const ignore_case = try self.cursor.read_flag();
-        const escape = try self.cursor.read_int(u8);
-        const value = try self.parse_child(depth);
-        if (value.type.tag != .utf8) return refuse("LIKE of something that is not text", .{});
-        const pattern = try self.cursor.read_bytes(try self.cursor.read_int(u32));
-        const matcher = like.Matcher.init(self.arena, pattern, .{
-            .escape = if (escape == 0) null else escape,
-            .ignore_case = ignore_case,
-        }) catch |err| switch (err) {
-            error.OutOfMemory => return error.OutOfMemory,
-            error.InvalidPattern => {
-                interrupt.describe("the LIKE pattern ends in its escape character", .{});
-                return error.InvalidFilter;
-            },
-        };
-        return boolean(.{ .like = .{ .value = value, .matcher = matcher } });
-    }
-
-    fn parse_arithmetic(self: *Parser, depth: u32) ParseError!Expression {
-        const op = try self.cursor.read_enum(abi.ArithmeticOp);
-        const result = try schema.read_type(&self.cursor, self.arena);
-        const left = try self.parse_child(depth);
-        const right = try self.parse_child(depth);
-        if (!arithmetic_fits(op, left.type, right.type, result)) return refuse("arithmetic on types it is not defined for", .{});
-        return .{ .type = result, .node = .{ .arithmetic = .{ .op = op, .left = left, .right = right } } };
-    }
-
-    /// One value of one type, as a column of one row.
-    fn parse_value(self: *Parser) ParseError!Column {
-        @setRuntimeSafety(true);
-        const data_type = try schema.read_type(&self.cursor, self.arena);
-        if (data_type.is_nested()) return refuse("literals of nested types are not supported", .{});
-        var column: Column = .{ .type = data_type, .row_count = 1 };
-        const is_null = try self.cursor.read_flag();
-        if (is_null) {
-            column.validity = &.{0};
-            if (data_type.layout() == .bytes) column.offsets = &.{ 0, 0 };
-            column.data = try self.aligned(16, &@as([16]u8, @splat(0)));
-            return column;
-        }
-        switch (data_type.layout()) {
-            .none => return refuse("a NULL that says it is none", .{}),
-            .bits => column.data = try self.aligned(1, try self.cursor.read_bytes(1)),
-            .bytes => {
-                const bytes = try self.cursor.read_bytes(try self.cursor.read_int(u32));
-                if (data_type.tag == .utf8 and !std.unicode.utf8ValidateSlice(bytes)) return refuse("a text that is not UTF-8", .{});
-                const offsets = try self.arena.alloc(u32, 2);
-                offsets[0] = 0;
-                offsets[1] = @intCast(bytes.len);
-                column.offsets = offsets;
-                column.data = try self.aligned(bytes.len, bytes);
-            },
-            .list, .structure => unreachable,
-            else => {
-                const size: usize = @intCast(data_type.value_size());
-                column.data = try self.aligned(size, try self.cursor.read_bytes(size));
-            },
-        }
-        return column;
-    }
-
-    fn aligned(self: *Parser, size: usize, bytes: []const u8) ParseError![]align(column_module.alignment) const u8 {
-        const copy = try self.arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), size);
-        @memcpy(copy, bytes[0..size]);
-        return copy;
-    }
-};
-
-fn refuse(comptime format: []const u8, arguments: anytype) error{InvalidFormat} {
-    interrupt.describe(format, arguments);
-    return error.InvalidFormat;
-}
-
-/// Children know already, so this looks one level down.
-fn can_fail(expression: *const Expression) bool {
-    return switch (expression.node) {
-        .column, .literal => false,
-        .arithmetic, .negate, .cast => true,
-        .compare => |node| node.left.fallible or node.right.fallible,
-        .between => |node| node.value.fallible,
-        .in_list => |node| node.value.fallible,
-        .like => |node| node.value.fallible,
-        .is_null => |node| node.value.fallible,
-        .logical_not => |term| term.fallible,
-        .logical_and, .logical_or => |terms| for (terms) |term| {
-            if (term.fallible) break true;
-        } else false,
+fn parse_plan(self: *Parser) ParseError!Plan {
+    if (try self.cursor.read_int(u32) != abi.plan_magic) return refuse("not a plan", .{});
+    const version = try self.cursor.read_int(u32);
+    if (version != abi.version) return refuse("plan of ABI {d}, engine of ABI {d}", .{ version, abi.version });
+    if (try self.read_count(4) != 0) return refuse("a plan with builds", .{});
+    const input = try self.arena.alloc(Field, try self.read_count(4));
+    for (input) |*field| field.* = .{
+        .name = try schema.read_name(&self.cursor),
+        .type = try schema.read_type(&self.cursor, self.arena),
     };
-}
-
-fn boolean(node: Expression.Node) Expression {
-    return .{ .type = .of(.bool), .node = node };
-}
-
-fn is_orderable(data_type: DataType) bool {
-    return switch (data_type.tag) {
-        .null, .list, .structure, .map, .f32vec, .f16vec => false,
-        else => true,
-    };
-}
-
-fn is_groupable(data_type: DataType) bool {
-    return switch (data_type.tag) {
-        .list, .structure, .map, .f32vec, .f16vec => false,
-        else => true,
-    };
-}
-
-fn is_signed(data_type: DataType) bool {
-    return switch (data_type.tag) {
-        .i8, .i16, .i32, .i64, .i128, .f32, .f64, .decimal => true,
-        else => false,
-    };
-}
-
-fn is_number(data_type: DataType) bool {
-    return switch (data_type.tag) {
-        .i8, .i16, .i32, .i64, .i128, .u8, .u16, .u32, .u64, .f32, .f64 => true,
-        else => false,
-    };
-}
-
-/// Numbers: both operands and the result have one type, `/` is for floats. Decimals: one storage
-/// for all three, scales as the operation says; the planner has cast for that.
-fn arithmetic_fits(op: abi.ArithmeticOp, left: DataType, right: DataType, result: DataType) bool {
-    if (left.tag == .decimal and right.tag == .decimal and result.tag == .decimal) {
-        if (left.layout() != result.layout() or right.layout() != result.layout()) return false;
-        return switch (op) {
-            .add, .subtract, .modulo => left.scale == result.scale and right.scale == result.scale,
-            .multiply => @as(i16, left.scale) + right.scale == result.scale,
-            .divide, .divide_integer => false,
-        };
+    self.fields = input;
+    const nodes = try self.arena.alloc(Node, try self.read_count(1));
+    for (nodes) |*node| {
+        node.* = try parse_node(self);
+        self.fields = node.output;
     }
-    if (!is_number(left) or !left.eql(right) or !left.eql(result)) return false;
-    return op != .divide or left.tag == .f64 or left.tag == .f32;
+    if (self.cursor.remaining() != 0) return refuse("bytes behind the plan's end", .{});
+    return .{ .input = input, .nodes = nodes };
 }
 
-/// The type of the running total, which also is a sum's result.
-fn state_type(op: abi.AggregateOp, given: DataType) ParseError!DataType {
-    switch (op) {
-        .count_rows, .count => return .of(.i64),
-        .min, .max => {
-            if (is_orderable(given) and given.tag != .interval) return given;
+fn parse_node(self: *Parser) ParseError!Node {
+    return switch (try self.cursor.read_enum(abi.NodeTag)) {
+        .filter => .{ .step = .{ .filter = try self.parse_predicate(0) }, .output = self.fields },
+        .project => {
+            const items = try self.parse_named(try self.read_count(4));
+            return .{ .step = .{ .project = items }, .output = try named_fields(self, items) };
         },
-        .sum, .avg => switch (given.tag) {
-            .i8, .i16, .i32, .i64, .i128, .u8, .u16, .u32, .u64 => return .of(.i128),
-            .f16, .f32, .f64 => return .of(.f64),
-            .decimal => return .{ .tag = .decimal, .precision = schema.decimal_precision_max, .scale = given.scale },
-            .bool => if (op == .sum) return .of(.i128),
-            else => {},
+        .aggregate => {
+            const parsed = try aggregate_parser.parse_aggregate(self);
+            return .{ .step = .{ .aggregate = parsed.aggregate }, .output = parsed.output };
         },
+        .sort => parse_sort(self),
+        .limit => .{ .step = .{ .limit = .{
+            .offset = try self.cursor.read_int(u64),
+            .count = try self.cursor.read_int(u64),
+        } }, .output = self.fields },
+        .gather => .{ .step = .gather, .output = self.fields },
+    };
+}
+
+fn named_fields(self: *Parser, items: []const Named) ParseError![]Field {
+    const fields = try self.arena.alloc(Field, items.len);
+    for (fields, items) |*field, item| field.* = .{ .name = item.name, .type = item.expression.type };
+    return fields;
+}
+
+fn parse_sort(self: *Parser) ParseError!Node {
+    const keys = try self.arena.alloc(SortKey, try self.read_count(3));
+    if (keys.len == 0) return refuse("a sort without keys", .{});
+    for (keys) |*key| {
+        const descending = try self.cursor.read_flag();
+        const nulls_first = try self.cursor.read_flag();
+        key.* = .{ .expression = try self.parse_expression(0), .descending = descending, .nulls_first = nulls_first };
+        if (!expression_parser.is_orderable(key.expression.type)) return error.NotSupported;
     }
-    interrupt.describe("{s} is not defined for this type", .{@tagName(op)});
-    return error.InvalidAggregate;
+    const limit = try self.cursor.read_int(u64);
+    return .{ .step = .{ .sort = .{ .keys = keys, .limit = limit } }, .output = self.fields };
 }
 
 fn expect_invalid(bytes: []const u8) !void {
@@ -553,7 +164,7 @@ fn expect_invalid(bytes: []const u8) !void {
     try std.testing.expectError(error.InvalidPlan, parse(arena.allocator(), bytes));
 }
 
-const header = [_]u8{ 'Q', 'M', 'P', 'L', abi.version, 0, 0, 0 };
+const header = [_]u8{ 'Q', 'M', 'P', 'L', abi.version, 0, 0, 0, 0, 0 };
 
 test "a plan with a filter" {
     const bytes = header ++ [_]u8{ 1, 0, 1, 0, 'x', 1 } ++ // x int64

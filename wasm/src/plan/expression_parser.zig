@@ -1,0 +1,327 @@
+//! Expressions on the wire → nodes, checked and typed. plan.zig draws the whole plan.
+//!
+//!     expression  u8 ExpressionTag, then
+//!       column      u16 index
+//!       literal     value
+//!       compare     u8 CompareOp, expression, expression                of one type
+//!       between     expression, value low, value high                   inclusive
+//!       in_list     u8 has null, expression, u32 count, count × value   of one type
+//!       like        u8 ignore case, u8 escape (0: none), expression, u32 length, pattern
+//!       is_null     u8 negated, expression
+//!       and, or     u16 count ≥ 1, count × expression (bool)
+//!       not         expression (bool)
+//!       arithmetic  u8 ArithmeticOp, result type, expression, expression
+//!       negate      expression
+//!       cast        u8 try, type, expression
+//!     value       type, u8 is null, [the value: fixed size, or u32 length and bytes, or one byte of bool]
+const std = @import("std");
+const abi = @import("../abi.zig");
+const in_list = @import("../kernel/in_list.zig");
+const column_module = @import("../core/column.zig");
+const interrupt = @import("../core/interrupt.zig");
+const like = @import("../kernel/like.zig");
+const schema = @import("../core/schema.zig");
+const expression_module = @import("expression.zig");
+const Cursor = @import("../core/cursor.zig").Cursor;
+const Column = column_module.Column;
+const DataType = schema.DataType;
+const Expression = expression_module.Expression;
+const Field = schema.Field;
+
+pub const Error = error{ InvalidFormat, InvalidFilter, InvalidAggregate, NotSupported, OutOfMemory };
+
+/// An expression with the name of the column that it makes.
+pub const Named = struct { name: []const u8, expression: Expression };
+
+pub const Parser = struct {
+    arena: std.mem.Allocator,
+    cursor: Cursor,
+    /// Columns that expressions of the current step may name.
+    fields: []const Field = &.{},
+
+    /// A u16 count of things that take at least `size_min` bytes each, so that a lying count
+    /// cannot make us allocate more than a small multiple of the plan.
+    pub fn read_count(self: *Parser, size_min: usize) Error!u16 {
+        const count = try self.cursor.read_int(u16);
+        if (count > self.cursor.remaining() / size_min) return error.InvalidFormat;
+        return count;
+    }
+
+    pub fn parse_named(self: *Parser, count: u16) Error![]const Named {
+        const items = try self.arena.alloc(Named, count);
+        for (items) |*item| item.* = .{
+            .name = try schema.read_name(&self.cursor),
+            .expression = try self.parse_expression(0),
+        };
+        return items;
+    }
+
+    pub fn parse_predicate(self: *Parser, depth: u32) Error!Expression {
+        const predicate = try self.parse_expression(depth);
+        if (predicate.type.tag != .bool) return refuse("a filter must be a boolean", .{});
+        return predicate;
+    }
+
+    fn parse_child(self: *Parser, depth: u32) Error!*const Expression {
+        const child = try self.arena.create(Expression);
+        child.* = try self.parse_expression(depth + 1);
+        return child;
+    }
+
+    pub fn parse_expression(self: *Parser, depth: u32) Error!Expression {
+        var expression = try self.parse_expression_node(depth);
+        expression.fallible = can_fail(&expression);
+        return expression;
+    }
+
+    fn parse_expression_node(self: *Parser, depth: u32) Error!Expression {
+        @setRuntimeSafety(true);
+        if (depth > abi.expression_depth_max) return refuse("expression nested deeper than {d}", .{abi.expression_depth_max});
+        switch (try self.cursor.read_enum(abi.ExpressionTag)) {
+            .column => {
+                const index = try self.cursor.read_int(u16);
+                if (index >= self.fields.len) return refuse("column {d} of {d}", .{ index, self.fields.len });
+                return .{ .type = self.fields[index].type, .node = .{ .column = index } };
+            },
+            .literal => {
+                const value = try self.parse_value();
+                return .{ .type = value.type, .node = .{ .literal = value } };
+            },
+            .compare => return self.parse_compare(depth),
+            .between => return self.parse_between(depth),
+            .in_list => return self.parse_in_list(depth),
+            .like => return self.parse_like(depth),
+            .is_null => {
+                const negated = try self.cursor.read_flag();
+                return boolean(.{ .is_null = .{ .negated = negated, .value = try self.parse_child(depth) } });
+            },
+            .logical_and => return boolean(.{ .logical_and = try self.parse_terms(depth) }),
+            .logical_or => return boolean(.{ .logical_or = try self.parse_terms(depth) }),
+            .logical_not => {
+                const child = try self.parse_child(depth);
+                if (child.type.tag != .bool) return refuse("NOT of something that is not a boolean", .{});
+                return boolean(.{ .logical_not = child });
+            },
+            .arithmetic => return self.parse_arithmetic(depth),
+            .negate => {
+                const child = try self.parse_child(depth);
+                if (!is_signed(child.type)) return refuse("minus of something that has no sign", .{});
+                return .{ .type = child.type, .node = .{ .negate = child } };
+            },
+            .cast => {
+                const attempt = try self.cursor.read_flag();
+                const target = try schema.read_type(&self.cursor, self.arena);
+                const child = try self.parse_child(depth);
+                return .{ .type = target, .node = .{ .cast = .{ .value = child, .mode = if (attempt) .try_cast else .strict } } };
+            },
+        }
+    }
+
+    fn parse_terms(self: *Parser, depth: u32) Error![]const Expression {
+        const terms = try self.arena.alloc(Expression, try self.read_count(2));
+        if (terms.len == 0) return refuse("AND or OR of nothing", .{});
+        for (terms) |*term| term.* = try self.parse_predicate(depth + 1);
+        return terms;
+    }
+
+    fn parse_compare(self: *Parser, depth: u32) Error!Expression {
+        const op = try self.cursor.read_enum(abi.CompareOp);
+        const left = try self.parse_child(depth);
+        const right = try self.parse_child(depth);
+        if (!left.type.eql(right.type)) return refuse("comparison of two types", .{});
+        if (!is_orderable(left.type)) return refuse("comparison of a type that has no order", .{});
+        return boolean(.{ .compare = .{ .op = op, .left = left, .right = right } });
+    }
+
+    fn parse_between(self: *Parser, depth: u32) Error!Expression {
+        const value = try self.parse_child(depth);
+        const low = try self.parse_value();
+        const high = try self.parse_value();
+        if (!value.type.eql(low.type) or !value.type.eql(high.type)) return refuse("BETWEEN of several types", .{});
+        if (!low.is_valid(0) or !high.is_valid(0)) return refuse("BETWEEN with NULL", .{});
+        switch (value.type.layout()) {
+            .none, .bits, .fixed, .list, .structure => return refuse("BETWEEN of this type", .{}),
+            else => {},
+        }
+        return boolean(.{ .between = .{ .value = value, .low = low, .high = high } });
+    }
+
+    fn parse_in_list(self: *Parser, depth: u32) Error!Expression {
+        const has_null = try self.cursor.read_flag();
+        const value = try self.parse_child(depth);
+        const count = try self.cursor.read_int(u32);
+        if (count > self.cursor.remaining() / 2) return error.InvalidFormat;
+        const set: expression_module.Set = switch (value.type.layout()) {
+            .bytes => .{ .bytes = try self.parse_bytes_set(value.type, count) },
+            .none, .bits, .fixed, .list, .structure => return refuse("IN of this type", .{}),
+            inline else => |layout| @unionInit(
+                expression_module.Set,
+                @tagName(layout),
+                try self.parse_scalar_set(schema.Scalar(layout), value.type, count),
+            ),
+        };
+        return boolean(.{ .in_list = .{ .value = value, .set = set, .has_null = has_null } });
+    }
+
+    fn parse_scalar_set(self: *Parser, comptime T: type, data_type: DataType, count: u32) Error!in_list.InSet(T) {
+        const values = try self.arena.alloc(T, count);
+        for (values) |*value| {
+            const member = try self.parse_member(data_type);
+            value.* = member.values(T)[0];
+        }
+        return in_list.InSet(T).init(self.arena, values);
+    }
+
+    fn parse_bytes_set(self: *Parser, data_type: DataType, count: u32) Error!in_list.BytesInSet {
+        const values = try self.arena.alloc([]const u8, count);
+        for (values) |*value| {
+            const member = try self.parse_member(data_type);
+            value.* = member.bytes_at(0);
+        }
+        return in_list.BytesInSet.init(self.arena, values);
+    }
+
+    fn parse_member(self: *Parser, data_type: DataType) Error!Column {
+        const member = try self.parse_value();
+        if (!member.type.eql(data_type)) return refuse("an IN list of several types", .{});
+        if (!member.is_valid(0)) return refuse("NULL among the values of an IN list", .{});
+        return member;
+    }
+
+    fn parse_like(self: *Parser, depth: u32) Error!Expression {
+        const ignore_case = try self.cursor.read_flag();
+        const escape = try self.cursor.read_int(u8);
+        const value = try self.parse_child(depth);
+        if (value.type.tag != .utf8) return refuse("LIKE of something that is not text", .{});
+        const pattern = try self.cursor.read_bytes(try self.cursor.read_int(u32));
+        const matcher = like.Matcher.init(self.arena, pattern, .{
+            .escape = if (escape == 0) null else escape,
+            .ignore_case = ignore_case,
+        }) catch |err| switch (err) {
+            error.OutOfMemory => return error.OutOfMemory,
+            error.InvalidPattern => {
+                interrupt.describe("the LIKE pattern ends in its escape character", .{});
+                return error.InvalidFilter;
+            },
+        };
+        return boolean(.{ .like = .{ .value = value, .matcher = matcher } });
+    }
+
+    fn parse_arithmetic(self: *Parser, depth: u32) Error!Expression {
+        const op = try self.cursor.read_enum(abi.ArithmeticOp);
+        const result = try schema.read_type(&self.cursor, self.arena);
+        const left = try self.parse_child(depth);
+        const right = try self.parse_child(depth);
+        if (!arithmetic_fits(op, left.type, right.type, result)) return refuse("arithmetic on types it is not defined for", .{});
+        return .{ .type = result, .node = .{ .arithmetic = .{ .op = op, .left = left, .right = right } } };
+    }
+
+    /// One value of one type, as a column of one row.
+    pub fn parse_value(self: *Parser) Error!Column {
+        @setRuntimeSafety(true);
+        const data_type = try schema.read_type(&self.cursor, self.arena);
+        if (data_type.is_nested()) return refuse("literals of nested types are not supported", .{});
+        var column: Column = .{ .type = data_type, .row_count = 1 };
+        const is_null = try self.cursor.read_flag();
+        if (is_null) {
+            column.validity = &.{0};
+            if (data_type.layout() == .bytes) column.offsets = &.{ 0, 0 };
+            column.data = try self.aligned(16, &@as([16]u8, @splat(0)));
+            return column;
+        }
+        switch (data_type.layout()) {
+            .none => return refuse("a NULL that says it is none", .{}),
+            .bits => column.data = try self.aligned(1, try self.cursor.read_bytes(1)),
+            .bytes => {
+                const bytes = try self.cursor.read_bytes(try self.cursor.read_int(u32));
+                if (data_type.tag == .utf8 and !std.unicode.utf8ValidateSlice(bytes)) return refuse("a text that is not UTF-8", .{});
+                const offsets = try self.arena.alloc(u32, 2);
+                offsets[0] = 0;
+                offsets[1] = @intCast(bytes.len);
+                column.offsets = offsets;
+                column.data = try self.aligned(bytes.len, bytes);
+            },
+            .list, .structure => unreachable,
+            else => {
+                const size: usize = @intCast(data_type.value_size());
+                column.data = try self.aligned(size, try self.cursor.read_bytes(size));
+            },
+        }
+        return column;
+    }
+
+    fn aligned(self: *Parser, size: usize, bytes: []const u8) Error![]align(column_module.alignment) const u8 {
+        const copy = try self.arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), size);
+        @memcpy(copy, bytes[0..size]);
+        return copy;
+    }
+};
+
+pub fn refuse(comptime format: []const u8, arguments: anytype) error{InvalidFormat} {
+    interrupt.describe(format, arguments);
+    return error.InvalidFormat;
+}
+
+/// Children know already, so this looks one level down.
+fn can_fail(expression: *const Expression) bool {
+    return switch (expression.node) {
+        .column, .literal => false,
+        .arithmetic, .negate, .cast => true,
+        .compare => |node| node.left.fallible or node.right.fallible,
+        .between => |node| node.value.fallible,
+        .in_list => |node| node.value.fallible,
+        .like => |node| node.value.fallible,
+        .is_null => |node| node.value.fallible,
+        .logical_not => |term| term.fallible,
+        .logical_and, .logical_or => |terms| for (terms) |term| {
+            if (term.fallible) break true;
+        } else false,
+    };
+}
+
+fn boolean(node: Expression.Node) Expression {
+    return .{ .type = .of(.bool), .node = node };
+}
+
+pub fn is_orderable(data_type: DataType) bool {
+    return switch (data_type.tag) {
+        .null, .list, .structure, .map, .f32vec, .f16vec => false,
+        else => true,
+    };
+}
+
+pub fn is_groupable(data_type: DataType) bool {
+    return switch (data_type.tag) {
+        .list, .structure, .map, .f32vec, .f16vec => false,
+        else => true,
+    };
+}
+
+fn is_signed(data_type: DataType) bool {
+    return switch (data_type.tag) {
+        .i8, .i16, .i32, .i64, .i128, .f32, .f64, .decimal => true,
+        else => false,
+    };
+}
+
+fn is_number(data_type: DataType) bool {
+    return switch (data_type.tag) {
+        .i8, .i16, .i32, .i64, .i128, .u8, .u16, .u32, .u64, .f32, .f64 => true,
+        else => false,
+    };
+}
+
+/// Numbers: both operands and the result have one type, `/` is for floats. Decimals: one storage
+/// for all three, scales as the operation says; the planner has cast for that.
+fn arithmetic_fits(op: abi.ArithmeticOp, left: DataType, right: DataType, result: DataType) bool {
+    if (left.tag == .decimal and right.tag == .decimal and result.tag == .decimal) {
+        if (left.layout() != result.layout() or right.layout() != result.layout()) return false;
+        return switch (op) {
+            .add, .subtract, .modulo => left.scale == result.scale and right.scale == result.scale,
+            .multiply => @as(i16, left.scale) + right.scale == result.scale,
+            .divide, .divide_integer => false,
+        };
+    }
+    if (!is_number(left) or !left.eql(right) or !left.eql(result)) return false;
+    return op != .divide or left.tag == .f64 or left.tag == .f32;
+}
