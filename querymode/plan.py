@@ -1,8 +1,8 @@
-"""Logical plans: frozen nodes with a schema each, and how they become work for the engine.
+"""Logical plans: frozen nodes with a schema each. DataFrames and SQL both build them.
 
-A node checks itself when it is made, so a misspelt column fails at the call that names it. `lower` cuts
-a plan in two: what every lane does on its own (a lane is a run of morsels of the source), and what is
-done once with the lanes' answers, in lane order. Only columns that are used are read.
+A node checks itself when it is made, so a misspelt column fails at the call that names it. Names are unique
+in every schema, so a column is known by its name alone. optimize.py rewrites plans into better ones, lower.py
+turns them into work for the engine.
 """
 
 from __future__ import annotations
@@ -11,16 +11,26 @@ import struct
 
 from querymode import _abi
 from querymode._abi import AggregateOp, AggregatePhase, NodeTag
-from querymode.bind import Bound, aggregate_types, bind, bind_argument, bind_predicate, columns_of
+from querymode.bind import (
+    Bound,
+    aggregate_types,
+    bind,
+    bind_argument,
+    bind_keys,
+    bind_predicate,
+    columns_of,
+)
 from querymode.errors import error
 from querymode.expr import Aggregate, Column, Expr
 from querymode.literals import encode_text
 from querymode.schema import Schema
-from querymode.types import INT64, NULL, encode_type
+from querymode.types import BOOL, INT64, NULL, encode_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+    import pyarrow
 
     from querymode.file_table import FileTable
     from querymode.memory_table import MemoryTable
@@ -38,13 +48,27 @@ class Node:
     schema: Schema
     _work: Work
 
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return ()
+
+    def with_children(self, children: Sequence[Node]) -> Node:
+        """The same node over other inputs, whose schemas hold what it names."""
+        assert not children
+        return self
+
 
 class Scan(Node):
-    __slots__ = ("source",)
+    """A table. `names`: what its columns are called here, if not as in the table."""
 
-    def __init__(self, source: MemoryTable | FileTable) -> None:
+    __slots__ = ("names", "source")
+
+    def __init__(self, source: MemoryTable | FileTable, names: Sequence[str] | None = None) -> None:
         self.source = source
+        self.names = None if names is None else tuple(names)
         self.schema = source.schema
+        if self.names is not None:
+            self.schema = Schema(zip(self.names, source.schema.types, strict=True))
 
 
 class Step(Node):
@@ -52,6 +76,10 @@ class Step(Node):
 
     __slots__ = ("input",)
     input: Node
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.input,)
 
     def columns_read(self, needed: set[str] | None) -> set[str] | None:
         """The input's columns that this step needs to give `needed` of its own; None is all."""
@@ -67,6 +95,9 @@ class Filter(Step):
         self.predicate = predicate
         self.schema = source.schema
 
+    def with_children(self, children: Sequence[Node]) -> Filter:
+        return Filter(children[0], self.predicate)
+
     def columns_read(self, needed: set[str] | None) -> set[str] | None:
         return _and_columns(needed, (self.predicate,))
 
@@ -78,6 +109,9 @@ class Project(Step):
         self.input = source
         self.items = tuple(items)
         self.schema = Schema((name, bind(item, source.schema).type) for name, item in self.items)
+
+    def with_children(self, children: Sequence[Node]) -> Project:
+        return Project(children[0], self.items)
 
     def columns_read(self, needed: set[str] | None) -> set[str] | None:
         used = [item for name, item in self.items if needed is None or name in needed]
@@ -100,6 +134,9 @@ class GroupBy(Step):
             fields.append((name, aggregate_types(call, _argument_type(call, source.schema))[1]))
         self.schema = Schema(fields)
 
+    def with_children(self, children: Sequence[Node]) -> GroupBy:
+        return GroupBy(children[0], self.keys, self.calls)
+
     def columns_read(self, needed: set[str] | None) -> set[str] | None:
         used = [key for _, key in self.keys]
         used += [call.value for _, call in self.calls if call.value is not None]
@@ -119,6 +156,9 @@ class Sort(Step):
             if not _has_order(bound.type):
                 raise error("NOT_SUPPORTED", f"cannot sort by {bound.text}: {bound.type} has no order")
 
+    def with_children(self, children: Sequence[Node]) -> Sort:
+        return Sort(children[0], self.keys)
+
     def columns_read(self, needed: set[str] | None) -> set[str] | None:
         return _and_columns(needed, [key for key, _, _ in self.keys])
 
@@ -132,12 +172,142 @@ class Limit(Step):
         self.count = count
         self.schema = source.schema
 
+    def with_children(self, children: Sequence[Node]) -> Limit:
+        return Limit(children[0], self.offset, self.count)
+
     def columns_read(self, needed: set[str] | None) -> set[str] | None:
         return needed
 
     def rows_needed(self) -> int:
         """Rows of the input that can matter."""
         return UNLIMITED if self.count is None else min(self.offset + self.count, UNLIMITED)
+
+
+class Repeat(Step):
+    """Every row as often as an int64 expression says: what INTERSECT ALL and EXCEPT ALL need."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, source: Node, count: Expr) -> None:
+        self.input = source
+        self.count = count
+        self.schema = source.schema
+        bound = bind(count, source.schema)
+        if bound.type != INT64:
+            raise error("QUERY_FAILED", f"rows are repeated by an int64, but {bound.text} is {bound.type}")
+
+    def with_children(self, children: Sequence[Node]) -> Repeat:
+        return Repeat(children[0], self.count)
+
+    def columns_read(self, needed: set[str] | None) -> set[str] | None:
+        return _and_columns(needed, (self.count,))
+
+
+class MapBatches(Step):
+    """What a Python function makes of Arrow batches."""
+
+    __slots__ = ("function",)
+
+    def __init__(
+        self, source: Node, function: Callable[[pyarrow.RecordBatch], pyarrow.RecordBatch], schema: Schema
+    ) -> None:
+        self.input = source
+        self.function = function
+        self.schema = schema
+
+    def with_children(self, children: Sequence[Node]) -> MapBatches:
+        return MapBatches(children[0], self.function, self.schema)
+
+    def columns_read(self, needed: set[str] | None) -> set[str] | None:
+        return None
+
+
+#: `mark`: every row of the left side and whether it has a match: TRUE, FALSE or NULL, as IN in SQL. `single`:
+#: like left, but several matches of one row are an error. `semi`, `anti`: left rows with and without a match.
+JOIN_KINDS = ("inner", "left", "right", "full", "cross", "semi", "anti", "mark", "single")
+_LEFT_ONLY = ("semi", "anti", "mark")
+
+
+class Join(Node):
+    """Pairs of rows for which all keys are equal and the residual, if any, is true.
+
+    Keys are pairs of expressions, one over each side. `null_equal`: NULL keys equal each other. `mark`: the
+    name of the bool column that a mark join adds.
+    """
+
+    __slots__ = ("keys", "kind", "left", "mark", "null_equal", "residual", "right")
+
+    def __init__(
+        self,
+        left: Node,
+        right: Node,
+        kind: str,
+        keys: Sequence[tuple[Expr, Expr]] = (),
+        residual: Expr | None = None,
+        *,
+        mark: str | None = None,
+        null_equal: bool = False,
+    ) -> None:
+        assert kind in JOIN_KINDS and (mark is not None) == (kind == "mark"), kind
+        self.left = left
+        self.right = right
+        self.kind = kind
+        self.keys = tuple(keys)
+        self.residual = residual
+        self.mark = mark
+        self.null_equal = null_equal
+        both = Schema([*left.schema, *right.schema])
+        for ours, theirs in self.keys:
+            bind_keys(ours, left.schema, theirs, right.schema)
+        if residual is not None:
+            bind_predicate(residual, both)
+        self.schema = left.schema if kind in _LEFT_ONLY else both
+        if mark is not None:
+            self.schema = Schema([*left.schema, (mark, BOOL)])
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    def with_children(self, children: Sequence[Node]) -> Join:
+        left, right = children
+        return Join(
+            left, right, self.kind, self.keys, self.residual, mark=self.mark, null_equal=self.null_equal
+        )
+
+    def columns_read(self, needed: set[str] | None) -> tuple[set[str], set[str]]:
+        """Of the left and of the right side."""
+        names = set(self.schema.names) if needed is None else set(needed)
+        if self.residual is not None:
+            columns_of(self.residual, names)
+        for ours, theirs in self.keys:
+            columns_of(ours, names)
+            columns_of(theirs, names)
+        left, right = set(self.left.schema.names), set(self.right.schema.names)
+        return names & left, names & right
+
+
+class Union(Node):
+    """All rows of all inputs, which have the same types; the names are the first one's."""
+
+    __slots__ = ("inputs",)
+
+    def __init__(self, inputs: Sequence[Node]) -> None:
+        self.inputs = tuple(inputs)
+        self.schema = self.inputs[0].schema
+        for other in self.inputs[1:]:
+            if other.schema.types != self.schema.types:
+                raise error(
+                    "SCHEMA_MISMATCH",
+                    f"a union takes inputs of the same types, not {self.schema} and {other.schema}",
+                )
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return self.inputs
+
+    def with_children(self, children: Sequence[Node]) -> Union:
+        return Union(children)
 
 
 def _and_columns(needed: set[str] | None, expressions: Iterable[Expr]) -> set[str] | None:
