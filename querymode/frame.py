@@ -158,9 +158,10 @@ class DataFrame:
         max_bytes: int | str | None = None,
     ) -> Result:
         """Runs the query. The arguments lower what it may use: BUDGET_EXCEEDED before it uses more."""
-        return self._session._execute(
-            self._node, memory=memory, timeout=timeout, max_requests=max_requests, max_bytes=max_bytes
+        limits = self._session._limits(
+            memory=memory, timeout=timeout, max_requests=max_requests, max_bytes=max_bytes
         )
+        return self._session._execute(self._node, limits)
 
     def stream(
         self,
@@ -178,13 +179,10 @@ class DataFrame:
         rows = _row_count("stream", batch_size)
         if rows == 0:
             raise error("QUERY_FAILED", "stream takes the rows of a batch, which are at least one")
-        limits = {
-            "memory": memory,
-            "timeout": timeout,
-            "max_requests": max_requests,
-            "max_bytes": max_bytes,
-        }
-        for batches in self._session._stream(self._node, **limits):
+        limits = self._session._limits(
+            memory=memory, timeout=timeout, max_requests=max_requests, max_bytes=max_bytes
+        )
+        for batches in self._session._stream(self._node, limits):
             for batch in batches:
                 for start in range(0, batch.num_rows, rows):
                     yield batch.slice(start, rows)

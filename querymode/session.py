@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
+    from querymode.execute.limits import Limits
     from querymode.result import Result
     from querymode.schema import Schema
     from querymode.store import StoreOptions
@@ -247,19 +248,10 @@ class QueryMode:
 
     # ---- running ----
 
-    def _execute(
-        self,
-        node: Node,
-        *,
-        memory: int | str | None = None,
-        timeout: float | None = None,
-        max_requests: int | None = None,
-        max_bytes: int | str | None = None,
-    ) -> Result:
+    def _execute(self, node: Node, limits: Limits) -> Result:
         from querymode.execute import local
         from querymode.result import Result
 
-        options = self._options(memory, timeout, max_requests, max_bytes)
         counts = known_counts(node)
         if counts is not None:
             return _counted(node, counts)
@@ -267,23 +259,20 @@ class QueryMode:
         if batch is not None:
             return Result([batch], node.schema, _stats_of_nothing(1, len(batch)))
         work = lower(node)
-        answer = local.run(work, self._budget, thread_count=self.threads, **options)
+        answer = local.run(work, self._budget, limits)
         return Result(answer.batches, work.schema, answer.stats())
 
     def _execute_arrow(self, node: Node) -> pyarrow.Table:
         """The answer as Arrow: every worker lays out what it made, straight from the engine's memory."""
         if known_counts(node) is not None or is_file_aggregate(node):
-            return self._execute(node).to_arrow()
+            return self._execute(node, self._limits()).to_arrow()
         import pyarrow
 
         from querymode.arrow import arrow_schema
         from querymode.execute import local
 
         work = lower(node)
-        options = self._options(None, None, None, None)
-        answer = local.run(
-            work, self._budget, thread_count=self.threads, export=_arrow_export(work.schema), **options
-        )
+        answer = local.run(work, self._budget, self._limits(), export=_arrow_export(work.schema))
         batches = [batch for part in answer.batches for batch in part]
         return pyarrow.Table.from_batches(batches, arrow_schema(work.schema))
 
@@ -294,29 +283,32 @@ class QueryMode:
 
         return known_batch(node)
 
-    def _options(
-        self,
-        memory: int | str | None,
-        timeout: float | None,
-        max_requests: int | None,
-        max_bytes: int | str | None,
-    ) -> dict[str, Any]:
-        return {
-            "memory": None if memory is None else parse_size(memory, "memory"),
-            "timeout": self.timeout if timeout is None else _seconds(timeout),
-            "hardened": self.hardened,
-            "max_requests": None if max_requests is None else _request_count(max_requests),
-            "max_bytes": None if max_bytes is None else parse_size(max_bytes, "max_bytes"),
-        }
-
-    def _stream(self, node: Node, **limits: Any) -> Iterator[list[pyarrow.RecordBatch]]:
+    def _stream(self, node: Node, limits: Limits) -> Iterator[list[pyarrow.RecordBatch]]:
         """Batches of an answer, in order, as they come: never all of them in memory at once."""
         from querymode.execute import local
 
-        options = self._options(**limits)
         work = lower(node)
-        export = _arrow_export(work.schema)
-        return local.stream(work, self._budget, thread_count=self.threads, export=export, **options)
+        return local.stream(work, self._budget, limits, export=_arrow_export(work.schema))
+
+    def _limits(
+        self,
+        *,
+        memory: int | str | None = None,
+        timeout: float | None = None,
+        max_requests: int | None = None,
+        max_bytes: int | str | None = None,
+    ) -> Limits:
+        """Those of this session, lowered by what one query was given."""
+        from querymode.execute.limits import Limits
+
+        return Limits(
+            thread_count=self.threads,
+            memory=None if memory is None else parse_size(memory, "memory"),
+            timeout=self.timeout if timeout is None else _seconds(timeout),
+            hardened=self.hardened,
+            max_requests=None if max_requests is None else _request_count(max_requests),
+            max_bytes=None if max_bytes is None else parse_size(max_bytes, "max_bytes"),
+        )
 
 
 def _arrow_export(schema: Schema) -> Callable[[memoryview], list[pyarrow.RecordBatch]]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from querymode._wasm import Instance, Output
     from querymode.errors import QueryModeError
     from querymode.execute.files import FileScan
+    from querymode.execute.limits import Limits
     from querymode.plan import Work
 
     Export = Callable[[memoryview], Any]
@@ -133,89 +134,42 @@ class Answer:
         }
 
 
-def run(
-    work: Work,
-    budget: Budget,
-    *,
-    thread_count: int,
-    memory: int | None = None,
-    timeout: float | None = None,
-    hardened: bool = False,
-    max_requests: int | None = None,
-    max_bytes: int | None = None,
-    export: Export | None = None,
-) -> Answer:
+def run(work: Work, budget: Budget, limits: Limits, *, export: Export | None = None) -> Answer:
     """The answer to a lowered plan. `export`: see `_Run`."""
     started = time.monotonic()
-    deadline = None if timeout is None else started + timeout
-    limit = budget.total if memory is None else min(memory, budget.total)
-    expected = _expected_size(work, limit, thread_count)
-    workers = _worker_count(work, thread_count, expected)
+    deadline = limits.deadline()
+    most = limits.memory_of(budget.total)
+    expected = _expected_size(work, most, limits.thread_count)
+    workers = _worker_count(work, limits.thread_count, expected)
     attempt: _Run | None = None
     try:
         with budget.reserve(expected, deadline) as reservation:
-            attempt = _Run(
-                work,
-                reservation.size,
-                workers,
-                deadline,
-                hardened,
-                limits=(max_requests, max_bytes),
-                export=export,
-            )
+            attempt = _Run(work, limits, reservation.size, workers, deadline, export=export)
             answer = attempt.answer()
     except MemoryExceededError:
-        if attempt is None or (expected >= limit and workers == 1 and not attempt.keep):
+        if attempt is None or (expected >= most and workers == 1 and not attempt.keep):
             raise
         # Once more with everything there is, alone and without anything kept from before.
-        with budget.reserve(limit, deadline) as reservation:
+        with budget.reserve(most, deadline) as reservation:
             _pool.pool().trim(0)
-            answer = _Run(
-                work,
-                reservation.size,
-                1,
-                deadline,
-                hardened,
-                keep=False,
-                limits=(max_requests, max_bytes),
-                export=export,
-            ).answer()
+            answer = _Run(work, limits, reservation.size, 1, deadline, keep=False, export=export).answer()
     answer.seconds = time.monotonic() - started
     return answer
 
 
-def stream(
-    work: Work,
-    budget: Budget,
-    *,
-    thread_count: int,
-    memory: int | None = None,
-    timeout: float | None = None,
-    hardened: bool = False,
-    max_requests: int | None = None,
-    max_bytes: int | None = None,
-    export: Export | None = None,
-) -> Iterator[Any]:
+def stream(work: Work, budget: Budget, limits: Limits, *, export: Export | None = None) -> Iterator[Any]:
     """The batches of the answer, in order, while the query still runs.
 
     What waits to be taken stays within the budget: workers that are ahead of the reader wait for it. Where
     rows are sorted or aggregated, the answer exists only as a whole, and is then handed out.
     """
-    deadline = None if timeout is None else time.monotonic() + timeout
-    limit = budget.total if memory is None else min(memory, budget.total)
-    expected = _expected_size(work, limit, thread_count)
-    workers = _worker_count(work, thread_count, expected)
+    deadline = limits.deadline()
+    expected = _expected_size(work, limits.memory_of(budget.total), limits.thread_count)
+    workers = _worker_count(work, limits.thread_count, expected)
+    streams = work.final is None and bool(work.source.lanes)
     with budget.reserve(expected, deadline) as reservation:
         attempt = _Run(
-            work,
-            reservation.size,
-            workers,
-            deadline,
-            hardened,
-            keep=False,
-            limits=(max_requests, max_bytes),
-            streams=work.final is None and bool(work.source.lanes),
-            export=export,
+            work, limits, reservation.size, workers, deadline, keep=False, streams=streams, export=export
         )
         yield from attempt.batches()
 
@@ -248,24 +202,23 @@ class _Run:
     def __init__(
         self,
         work: Work,
+        limits: Limits,
         size: int,
         worker_count: int,
         deadline: float | None,
-        hardened: bool,
         *,
         keep: bool = True,
-        limits: tuple[int | None, int | None] = (None, None),
         streams: bool = False,
         export: Export | None = None,
     ) -> None:
         self.work = work
+        self.limits = limits
         self.size = size
         self.worker_count = worker_count
         self.deadline = deadline
-        self.hardened = hardened
         self.table = work.source
         self.indices = work.columns
-        self.scan = self._file_scan(limits) if isinstance(self.table, FileTable) else None
+        self.scan = self._file_scan() if isinstance(self.table, FileTable) else None
         #: Workers that start once it is known that there is something left for them.
         self.extra_workers = 0
         if self.scan is not None and self.scan.pruning is not None:
@@ -309,12 +262,14 @@ class _Run:
         table = self.table
         return isinstance(table, MemoryTable) and table.memory_size(self.indices) * RESIDENT_PART <= size
 
-    def _file_scan(self, limits: tuple[int | None, int | None]) -> FileScan:
+    def _file_scan(self) -> FileScan:
         from querymode.execute.files import FileScan
         from querymode.fetch import IoGate
 
         assert isinstance(self.table, FileTable)
-        gate = IoGate(max_requests=limits[0], max_bytes=limits[1], deadline=self.deadline)
+        gate = IoGate(
+            max_requests=self.limits.max_requests, max_bytes=self.limits.max_bytes, deadline=self.deadline
+        )
         return FileScan(
             self.table,
             self.indices,
@@ -350,9 +305,7 @@ class _Run:
             self._start_workers(warm)
             self._wait()
         except BaseException:
-            self._stop()
-            for unused in filter(None, warm):
-                _pool.pool().discard(unused)
+            self._stop(warm)
             raise
         if self.failure is not None:
             raise self.failure.with_traceback(None)
@@ -388,9 +341,7 @@ class _Run:
             clean = True
         finally:
             if not clean:  # also when nobody wants the rest
-                self._stop()
-                for unused in filter(None, warm):
-                    _pool.pool().discard(unused)
+                self._stop(warm)
             if self.scan is not None:
                 self.scan.close(verify=clean)
         if self.failure is not None:
@@ -426,7 +377,7 @@ class _Run:
         share = self.size // self.worker_count
         pool = _pool.pool()
         for _ in range(self.worker_count):
-            instance = pool.acquire_idle(share, hardened=self.hardened, prefer=self._kept_count)
+            instance = pool.acquire_idle(share, hardened=self.limits.hardened, prefer=self._kept_count)
             if instance is None:
                 break
             self.instances.append(instance)
@@ -447,23 +398,18 @@ class _Run:
         if not self.done.wait(self._seconds_left()):
             raise _timed_out()
 
-    def _stop(self) -> None:
-        """Cancels what runs and waits until it has noticed.
+    def _stop(self, unused: list[Instance | None]) -> None:
+        """Cancels what runs and waits until it has noticed; discards instances that no worker took.
 
         A worker that is still making its instance (the first one compiles the engine) is not waited for:
         it sees that we stopped, and leaves.
         """
-        with self.lock:
-            self.stopped = True
-            running = list(self.instances)
-            self.moved.notify_all()
-        if self.scan is not None:
-            self.scan.gate.cancel()
-        for instance in running:
-            instance.cancel()
+        self._cancel()
         given_up = time.monotonic() + threads.CANCEL_SECONDS
         while self.started > self.left and self.instances and time.monotonic() < given_up:
             self.done.wait(CANCEL_POLL_SECONDS)
+        for instance in filter(None, unused):
+            _pool.pool().discard(instance)
 
     # ---- worker threads ----
 
@@ -479,18 +425,18 @@ class _Run:
         except _wasm.Cancelled:
             pass
         except MemoryExceededError as failure:
-            self._fail(failure)
+            self._cancel(failure)
         except MemoryError:
-            self._fail(
+            self._cancel(
                 error("MEMORY_EXCEEDED", "this process has no memory left; lower memory= or its other use")
             )
         except BaseException as failure:  # handed to the asking thread, whatever it is
-            self._fail(failure)
+            self._cancel(failure)
         finally:
             self._leave(instance)
 
     def _new_instance(self) -> Instance | None:
-        instance = _pool.pool().acquire(self.size // self.worker_count, hardened=self.hardened)
+        instance = _pool.pool().acquire(self.size // self.worker_count, hardened=self.limits.hardened)
         with self.lock:
             if not self.stopped:
                 self.instances.append(instance)
@@ -519,7 +465,8 @@ class _Run:
         if last:
             self.done.set()
 
-    def _fail(self, failure: BaseException) -> None:
+    def _cancel(self, failure: BaseException | None = None) -> None:
+        """Tells everybody who works on the query to stop. The first failure is its reason."""
         with self.lock:
             if self.failure is None:
                 self.failure = failure

@@ -15,6 +15,7 @@ from querymode import arrow
 from querymode.arrow import arrow_schema, from_arrow, to_arrow
 from querymode.execute import local
 from querymode.execute.budget import Budget
+from querymode.execute.limits import Limits
 from querymode.plan import Scan, lower
 from querymode.qmcb import decode_columnar_batch
 from querymode.qmcb_table import from_qmcb
@@ -151,7 +152,7 @@ def test_buffers(table: pa.Table) -> None:
 
 def through_engine(table: pa.Table) -> pa.Table:
     ours = from_arrow(table)
-    answer = local.run(lower(Scan(ours)), Budget(1 << 30), thread_count=1)
+    answer = local.run(lower(Scan(ours)), Budget(1 << 30), Limits(thread_count=1))
     out = to_arrow([decode_columnar_batch(batch) for batch in answer.batches], ours.schema)
     out.validate(full=True)
     assert out.schema == arrow_schema(ours.schema)
