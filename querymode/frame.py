@@ -9,7 +9,7 @@ from __future__ import annotations
 from querymode._abi import AggregateOp
 from querymode.bind import output_name
 from querymode.errors import column_not_found, error
-from querymode.expr import AGGREGATE_WORDS, Aggregate, Alias, And, Column, Expr, Or, condition
+from querymode.expr import AGGREGATE_WORDS, Aggregate, Alias, And, Column, Expr, Or, condition, joined
 from querymode.plan import Filter, GroupBy, Limit, Node, Project, Sort
 
 TYPE_CHECKING = False
@@ -72,7 +72,7 @@ class DataFrame:
         """
         if not groups:
             raise error("INVALID_FILTER", "where_or takes at least one group of (column, operator, value)")
-        return self._with(Filter(self._node, _one_or_many(Or, [_group(group) for group in groups])))
+        return self._with(Filter(self._node, joined(Or, [_group(group) for group in groups])))
 
     def limit(self, count: int) -> DataFrame:
         """The first `count` rows. Beside `offset`, in either order, it is LIMIT … OFFSET …."""
@@ -259,7 +259,7 @@ class GroupedFrame:
 
 def _predicate(arguments: tuple[object, ...]) -> Expr:
     if arguments and all(isinstance(argument, Expr) for argument in arguments):
-        return _one_or_many(And, [argument for argument in arguments if isinstance(argument, Expr)])
+        return joined(And, [argument for argument in arguments if isinstance(argument, Expr)])
     if len(arguments) >= 2 and isinstance(arguments[0], str) and isinstance(arguments[1], str):
         return condition(arguments[0], arguments[1], *arguments[2:])
     raise error(
@@ -275,17 +275,13 @@ def _group(conditions: Sequence[Sequence[object]]) -> Expr:
     terms = [item if isinstance(item, Expr) else _condition(item) for item in conditions]
     if not terms:
         raise error("INVALID_FILTER", "a group of where_or has no condition")
-    return _one_or_many(And, terms)
+    return joined(And, terms)
 
 
 def _condition(item: object) -> Expr:
     if not isinstance(item, (tuple, list)):
         raise error("INVALID_FILTER", f"a condition of where_or is (column, operator, value), not {item!r}")
     return _predicate(tuple(item))
-
-
-def _one_or_many(kind: type[And] | type[Or], terms: list[Expr]) -> Expr:
-    return terms[0] if len(terms) == 1 else kind(tuple(terms))
 
 
 def _row_count(what: str, count: object) -> int:

@@ -6,6 +6,7 @@ One object may be used from many threads. Its running queries share its memory; 
 from __future__ import annotations
 
 import os
+from types import FunctionType
 
 from querymode.errors import TableNotFoundError, error
 from querymode.frame import DataFrame
@@ -14,7 +15,7 @@ from querymode.plan import Node, Scan, is_file_aggregate, known_counts, lower
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any
+    from typing import Any, Concatenate, ParamSpec
 
     import pyarrow
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from querymode.result import Result
     from querymode.schema import Schema
     from querymode.store import StoreOptions
+
+    Parameters = ParamSpec("Parameters")
 
 _SIZE_UNITS = {
     "b": 1,
@@ -48,12 +51,26 @@ class _of_session:
         return partial(self._function, default_session() if session is None else session)
 
 
+def _with_parameters_of(
+    init: Callable[Concatenate[QueryMode, Parameters], None],
+) -> Callable[[Callable[..., QueryMode]], Callable[Concatenate[type[QueryMode], Parameters], QueryMode]]:
+    """For a function that hands its arguments on to `init`: type checkers, `inspect` and `help` see them."""
+
+    def decorate(function: Any) -> Any:
+        shown = FunctionType(init.__code__, init.__globals__, function.__name__, init.__defaults__)
+        shown.__kwdefaults__ = init.__kwdefaults__
+        shown.__annotations__ = {**init.__annotations__, "return": function.__annotations__["return"]}
+        function.__wrapped__ = shown
+        return function
+
+    return decorate
+
+
 class QueryMode:
     """A session. Make one with `QueryMode.local()`; the `from_…` functions make tables without one."""
 
     def __init__(
         self,
-        *,
         root: str | os.PathLike[str] = ".",
         memory: int | str = "2GiB",
         threads: int | None = None,
@@ -62,6 +79,7 @@ class QueryMode:
         buckets: Sequence[str] | None = None,
         allowed_paths: Sequence[str | os.PathLike[str]] | None = None,
         allow_network: bool = True,
+        *,
         hardened: bool = False,
     ) -> None:
         from querymode.execute.budget import Budget
@@ -89,19 +107,8 @@ class QueryMode:
         self._tables: dict[str, DataFrame] = {}
 
     @classmethod
-    def local(
-        cls,
-        root: str | os.PathLike[str] = ".",
-        memory: int | str = "2GiB",
-        threads: int | None = None,
-        timeout: float | None = None,
-        storage_options: Mapping[str, Any] | None = None,
-        buckets: Sequence[str] | None = None,
-        allowed_paths: Sequence[str | os.PathLike[str]] | None = None,
-        allow_network: bool = True,
-        *,
-        hardened: bool = False,
-    ) -> QueryMode:
+    @_with_parameters_of(__init__)
+    def local(cls, *arguments: Any, **options: Any) -> QueryMode:
         """A session in this process.
 
         `memory`: what all running queries of this object may use together, as bytes or "512MiB".
@@ -111,17 +118,7 @@ class QueryMode:
         `hardened`: also interrupt the engine where it does not look for a cancellation itself, which costs
         speed.
         """
-        return cls(
-            root=root,
-            memory=memory,
-            threads=threads,
-            timeout=timeout,
-            storage_options=storage_options,
-            buckets=buckets,
-            allowed_paths=allowed_paths,
-            allow_network=allow_network,
-            hardened=hardened,
-        )
+        return cls(*arguments, **options)
 
     def __repr__(self) -> str:
         return f"<QueryMode root={self.root!r} memory={self.memory >> 20}MiB threads={self.threads}>"
