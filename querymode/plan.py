@@ -7,10 +7,7 @@ turns them into work for the engine.
 
 from __future__ import annotations
 
-import struct
-
-from querymode import _abi
-from querymode._abi import AggregateOp, AggregatePhase, NodeTag
+from querymode._abi import AggregateOp
 from querymode.bind import (
     Bound,
     aggregate_types,
@@ -22,9 +19,8 @@ from querymode.bind import (
 )
 from querymode.errors import error
 from querymode.expr import Aggregate, Column, Expr
-from querymode.literals import encode_text
 from querymode.schema import Schema
-from querymode.types import BOOL, INT64, NULL, encode_type
+from querymode.types import BOOL, INT64, NULL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,20 +29,21 @@ if TYPE_CHECKING:
     import pyarrow
 
     from querymode.file_table import FileTable
+    from querymode.lower import Stage
     from querymode.memory_table import MemoryTable
-    from querymode.prune import Pruning
     from querymode.types import DataType
 
-#: "No limit" in a plan.
+#: More rows than there are.
 UNLIMITED = (1 << 64) - 1
 
 
 class Node:
     """A relation: rows of a schema."""
 
-    __slots__ = ("_work", "schema")
+    __slots__ = ("_stage", "schema")
     schema: Schema
-    _work: Work
+    #: What lower.py made of it.
+    _stage: Stage
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -363,254 +360,3 @@ def is_file_aggregate(node: Node) -> bool:
     from querymode.file_table import FileTable
 
     return isinstance(node.input.source, FileTable)
-
-
-# ---- lowering ----
-
-
-class Work:
-    """What to run: `lane` over every lane's morsels; `final`, if any, over the lanes' answers."""
-
-    __slots__ = (
-        "columns",
-        "final",
-        "has_filter",
-        "lane",
-        "one_row_lanes",
-        "pruning",
-        "rows_needed",
-        "schema",
-        "source",
-    )
-
-    def __init__(self, source: MemoryTable | FileTable, columns: tuple[int, ...], schema: Schema) -> None:
-        self.source = source
-        #: Columns of the source, by number, in the order the lane plan names them.
-        self.columns = columns
-        self.schema = schema
-        self.lane = b""
-        self.final: bytes | None = None
-        #: Lanes in order may stop once they have given this many rows together.
-        self.rows_needed: int | None = None
-        #: Every lane gives one row: aggregates without keys.
-        self.one_row_lanes = False
-        #: Files only: the lane plan begins with a filter, and what of it speaks of statistics.
-        self.has_filter = False
-        self.pruning: Pruning | None = None
-
-
-def lower(node: Node) -> Work:
-    """The work of a plan. Nodes do not change, so a frame that is asked again is not bound again."""
-    found: Work | None = getattr(node, "_work", None)
-    if found is None:
-        found = node._work = _lower(node)
-    return found
-
-
-def _lower(node: Node) -> Work:
-    steps: list[Step] = []
-    bottom = node
-    while isinstance(bottom, Step):
-        steps.append(bottom)
-        bottom = bottom.input
-    assert isinstance(bottom, Scan)
-    steps.reverse()
-    needs = _needed_columns(steps)
-    columns = bottom.schema.indices(needs[0])
-    work = Work(bottom.source, columns, node.schema)
-    lane = _Wire(bottom.schema.part(columns))
-    final: _Wire | None = None
-    for index, step in enumerate(steps):
-        target = final or lane
-        if isinstance(step, Filter):
-            target.filter(step)
-        elif isinstance(step, Project):
-            target.project(step, needs[index + 1])
-        elif final is not None or bottom.source.lane_count <= 1:
-            if isinstance(step, Limit) and all(
-                isinstance(before, Filter | Project) for before in steps[:index]
-            ):
-                work.rows_needed = None if step.count is None else step.rows_needed() or None
-            _add_whole(target, step, _limit_behind(steps, index))
-        else:
-            final = _split(lane, work, step, _limit_behind(steps, index))
-    work.lane = lane.encoded()
-    _push_filters(work, steps)
-    work.final = final.encoded() if final is not None else None
-    return work
-
-
-def _push_filters(work: Work, steps: list[Step]) -> None:
-    """Filters that come before everything else also speak of whole row groups and pages."""
-    from querymode.file_table import FileTable
-
-    leading: list[Expr] = []
-    for step in steps:
-        if not isinstance(step, Filter):
-            break
-        leading.append(step.predicate)
-    if not leading or not isinstance(work.source, FileTable):
-        return
-    from querymode.prune import rewrite
-
-    work.has_filter = True
-    work.pruning = rewrite(leading, work.source.schema)
-
-
-def plan_over(source: Node, steps: Sequence[Filter | GroupBy]) -> bytes:
-    """The engine's plan of these steps, over all columns of a relation that is no table."""
-    wire = _Wire(source.schema)
-    for step in steps:
-        if isinstance(step, Filter):
-            wire.filter(step)
-        else:
-            wire.aggregate(step, AggregatePhase.COMPLETE)
-    return wire.encoded()
-
-
-def _needed_columns(steps: list[Step]) -> list[set[str] | None]:
-    """For the source and then behind every step: which columns are used further up."""
-    needs: list[set[str] | None] = [None]
-    for step in reversed(steps):
-        needs.append(step.columns_read(needs[-1]))
-    needs.reverse()
-    return needs
-
-
-def _limit_behind(steps: list[Step], index: int) -> Limit | None:
-    following = steps[index + 1] if index + 1 < len(steps) else None
-    return following if isinstance(following, Limit) else None
-
-
-def _add_whole(target: _Wire, step: Step, limit: Limit | None) -> None:
-    """All of a step. A sort that a limit follows need not order more than the limit lets through."""
-    if isinstance(step, GroupBy):
-        target.aggregate(step, AggregatePhase.COMPLETE)
-    elif isinstance(step, Sort):
-        target.sort(step, UNLIMITED if limit is None else limit.rows_needed())
-    elif isinstance(step, Limit):
-        target.limit(step.offset, step.count)
-
-
-def _split(lane: _Wire, work: Work, step: Step, limit: Limit | None) -> _Wire:
-    """A step's share of every lane; returns the plan that does the rest of it once."""
-    if isinstance(step, GroupBy):
-        states = _state_fields(step, lane.schema)
-        lane.aggregate(step, AggregatePhase.PARTIAL)
-        work.one_row_lanes = not step.keys
-        final = _Wire(lane.schema, states)
-        final.aggregate(step, AggregatePhase.FINAL)
-        return final
-    final = _Wire(lane.schema)
-    if isinstance(step, Sort):
-        rows = UNLIMITED if limit is None else limit.rows_needed()
-        if rows != UNLIMITED:
-            lane.sort(step, rows)
-        final.sort(step, rows)
-    elif isinstance(step, Limit):
-        if step.count is not None:
-            lane.limit(0, step.rows_needed())
-            work.rows_needed = step.rows_needed()
-        final.limit(step.offset, step.count)
-    return final
-
-
-class _Wire:
-    """A plan on its way to bytes; `schema` is what comes out so far."""
-
-    def __init__(self, schema: Schema, fields: Iterable[tuple[str, DataType]] | None = None) -> None:
-        self.schema = schema
-        #: What goes in. Not the schema only for states of aggregates, whose names may repeat.
-        self.fields = list(schema if fields is None else fields)
-        self.steps: list[bytes] = []
-
-    def encoded(self) -> bytes:
-        return encode_plan(self.fields, self.steps)
-
-    def filter(self, step: Filter) -> None:
-        self.steps.append(bytes((NodeTag.FILTER,)) + bind_predicate(step.predicate, self.schema).wire)
-
-    def project(self, step: Project, needed: set[str] | None) -> None:
-        items = [(name, item) for name, item in step.items if needed is None or name in needed]
-        bound = [(name, bind(item, self.schema)) for name, item in items]
-        wire = b"".join(_name(name) + item.wire for name, item in bound)
-        self.steps.append(bytes((NodeTag.PROJECT,)) + len(items).to_bytes(2, "little") + wire)
-        self.schema = Schema((name, item.type) for name, item in bound)
-
-    def sort(self, step: Sort, rows: int) -> None:
-        keys = [
-            (bind_argument(key, self.schema).wire, descending, nulls_first)
-            for key, descending, nulls_first in step.keys
-        ]
-        self.steps.append(encode_sort(keys, rows))
-
-    def limit(self, offset: int, count: int | None) -> None:
-        self.steps.append(encode_limit(offset, count))
-
-    def aggregate(self, step: GroupBy, phase: AggregatePhase) -> None:
-        if phase == AggregatePhase.FINAL:
-            keys, calls = self._final_parts(step)
-        else:
-            keys = [_name(name) + bind(key, self.schema).wire for name, key in step.keys]
-            calls = [_call(name, call.op, _argument(call, self.schema)) for name, call in step.calls]
-        self.schema = step.schema
-        wire = bytes((NodeTag.AGGREGATE, phase)) + len(keys).to_bytes(2, "little") + b"".join(keys)
-        self.steps.append(wire + len(calls).to_bytes(2, "little") + b"".join(calls))
-
-    def _final_parts(self, step: GroupBy) -> tuple[list[bytes], list[bytes]]:
-        """Keys and states by position, as `_state_fields` lays them out."""
-        keys = [_name(name) + column_at(index) for index, (name, _) in enumerate(step.keys)]
-        calls = []
-        position = len(keys)
-        for name, call in step.calls:
-            calls.append(_call(name, call.op, column_at(position)))
-            position += 2 if call.op == AggregateOp.AVG else 1
-        return keys, calls
-
-
-def _state_fields(step: GroupBy, schema: Schema) -> list[tuple[str, DataType]]:
-    """The columns that a partial aggregate hands to its final one."""
-    fields = [(name, bind(key, schema).type) for name, key in step.keys]
-    for name, call in step.calls:
-        fields.append((name, aggregate_types(call, _argument_type(call, schema))[0]))
-        if call.op == AggregateOp.AVG:
-            fields.append((name, INT64))
-    return fields
-
-
-def encode_plan(fields: Sequence[tuple[str, DataType]], steps: Sequence[bytes]) -> bytes:
-    """A plan's wire form: what goes in, and the steps in order (wasm/src/plan/plan.zig draws it)."""
-    head = struct.pack("<IIHH", _abi.PLAN_MAGIC, _abi.VERSION, 0, len(fields))
-    inputs = b"".join(_name(name) + encode_type(data_type) for name, data_type in fields)
-    return head + inputs + len(steps).to_bytes(2, "little") + b"".join(steps)
-
-
-def encode_sort(keys: Sequence[tuple[bytes, bool, bool]], rows: int) -> bytes:
-    """A sort step: expressions with whether they descend and whether NULLs come first."""
-    wire = b"".join(bytes((descending, nulls_first)) + key for key, descending, nulls_first in keys)
-    return bytes((NodeTag.SORT,)) + len(keys).to_bytes(2, "little") + wire + rows.to_bytes(8, "little")
-
-
-def encode_limit(offset: int, count: int | None) -> bytes:
-    rows = UNLIMITED if count is None else min(count, UNLIMITED)
-    return struct.pack("<BQQ", NodeTag.LIMIT, offset, rows)
-
-
-def _name(name: str) -> bytes:
-    raw = encode_text(name)
-    if len(raw) > 0xFFFF:
-        raise error("NOT_SUPPORTED", f"the column name {name[:40]!r}… has more than 65,535 bytes")
-    return len(raw).to_bytes(2, "little") + raw
-
-
-def column_at(index: int) -> bytes:
-    return bytes((_abi.ExpressionTag.COLUMN,)) + index.to_bytes(2, "little")
-
-
-def _argument(call: Aggregate, schema: Schema) -> bytes | None:
-    return None if call.value is None else bind_argument(call.value, schema).wire
-
-
-def _call(name: str, op: AggregateOp, argument: bytes | None) -> bytes:
-    head = bytes((op,)) + _name(name)
-    return head + b"\x00" if argument is None else head + b"\x01" + argument

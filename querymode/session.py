@@ -10,7 +10,8 @@ from types import FunctionType
 
 from querymode.errors import TableNotFoundError, error
 from querymode.frame import DataFrame
-from querymode.plan import Node, Scan, is_file_aggregate, known_counts, lower
+from querymode.lower import lower
+from querymode.plan import Node, Scan, is_file_aggregate, known_counts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
