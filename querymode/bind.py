@@ -172,7 +172,7 @@ class _Binder:
 
     def literal(self, node: Literal, depth: int) -> Bound:
         value = literals.plain(node.value)
-        data_type = literals.natural_type(value)
+        data_type = literals.natural_type(value) if node.type is None else node.type
         stored = literals.fit(value, data_type)
         if stored is None and value is not None:
             raise error("INVALID_FILTER", f"{value!r} cannot be held as {data_type}")

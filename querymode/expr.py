@@ -202,10 +202,13 @@ class Column(Expr):
 
 
 class Literal(Expr):
-    __slots__ = ("value",)
+    """A constant. `type`: what it is where nothing beside it says otherwise; None: as its value suggests."""
 
-    def __init__(self, value: object) -> None:
+    __slots__ = ("type", "value")
+
+    def __init__(self, value: object, data_type: DataType | None = None) -> None:
         self.value = value
+        self.type = data_type
 
     def __str__(self) -> str:
         return repr(self.value)

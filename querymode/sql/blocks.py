@@ -96,7 +96,8 @@ class Stage:
         self.node = filtered(self.node, [rename(term, self.mapping) for term in plain])
         for term in others:
             if not attach_condition(self, term):
-                self.node = Filter(self.node, self.expression(term))
+                condition = self.expression(term)  # may change the node
+                self.node = Filter(self.node, condition)
 
     def project(self, items: Sequence[tuple[str, Expr]]) -> None:
         """These columns, and those of the outer relation."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from querymode._abi import CompareOp
-from querymode.expr import And, Compare, Expr, IsNull, Literal, joined
+from querymode.expr import Compare, Expr, IsNull, Literal
 from querymode.plan import Filter, Join, Node
+from querymode.rewrite import all_of
 from querymode.sql.rewrite import used_columns
 
 TYPE_CHECKING = False
@@ -38,7 +39,7 @@ class Key:
 def filtered(node: Node, terms: Sequence[Expr]) -> Node:
     """Rows for which all terms are true."""
     kept = [term for term in terms if not (isinstance(term, Literal) and term.value is True)]
-    return Filter(node, joined(And, kept)) if kept else node
+    return Filter(node, all_of(kept)) if kept else node
 
 
 def join(
@@ -71,7 +72,7 @@ def join(
     pairs, null_equal = _pairs(all_keys, residual)
     if kind == "inner" and not pairs:
         return filtered(Join(left, right, "cross"), residual)
-    condition = joined(And, residual) if residual else None
+    condition = all_of(residual) if residual else None
     return Join(left, right, kind, pairs, condition, mark=mark, null_equal=null_equal)
 
 

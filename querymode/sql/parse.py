@@ -7,15 +7,34 @@ is an expression with an alias); what is not a statement when it is done is a sy
 from __future__ import annotations
 
 import re
+import typing
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokens import Token, TokenType
 
 from querymode.errors import QueryModeError, error
 
-_DIALECT = DuckDB()
+#: Functions whose arguments have a grammar of their own.
+_SPECIAL_FORMS = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
+
+
+class _Parser(DuckDBParser):
+    """Functions keep the names they are called by: sqlglot would translate some of them between dialects."""
+
+    FUNCTIONS: typing.ClassVar = {}
+    FUNCTION_PARSERS: typing.ClassVar = {
+        name: rule for name, rule in DuckDBParser.FUNCTION_PARSERS.items() if name in _SPECIAL_FORMS
+    }
+
+
+class _Dialect(DuckDB):
+    Parser = _Parser
+
+
+_DIALECT = _Dialect()
 _QUERIES = (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)
 _EXPLAIN = re.compile(r"((?:\s|--[^\n]*\n|/\*.*?\*/)*)(explain(?:\s+analyze)?)(?=[\s(])", re.IGNORECASE | re.DOTALL)
 _GOT = re.compile(r"(.*?) but got .*", re.DOTALL)

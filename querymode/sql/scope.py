@@ -10,6 +10,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from querymode.sql.binder import Cte
+    from querymode.sql.expressions import Translator
+
 
 class Field:
     """A column as a query sees it: what it is called, and its name in the plan."""
@@ -51,6 +54,10 @@ class Scope:
         self.relations: list[Relation] = []
         #: What `*` gives, in order. USING leaves one of two columns out.
         self.visible: list[tuple[Relation | None, Field]] = []
+        #: Queries of WITH, by their folded names.
+        self.ctes: dict[str, Cte] = {}
+        #: Expressions of the SELECT, whose aliases the queries inside it may use.
+        self.translator: Translator | None = None
 
     def add(self, relation: Relation) -> None:
         self.relations.append(relation)
@@ -97,3 +104,7 @@ class Scope:
                 qualified = f"{relation.alias}.{plain}" if relation is not None and relation.alias else plain
                 names[qualified if plain in names else plain] = None
         return list(names)
+
+    def cte(self, name: str) -> Cte | None:
+        folded = name.casefold()
+        return next((scope.ctes[folded] for scope in self.outward() if folded in scope.ctes), None)

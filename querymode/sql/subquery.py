@@ -16,11 +16,12 @@ twice: is there a match, and could a NULL have been one.
 from __future__ import annotations
 
 from querymode._abi import AggregateOp, CompareOp
-from querymode.expr import Aggregate, And, Case, Coalesce, Column, Compare, Expr, IsNull, Literal, Not, Or
+from querymode.expr import Aggregate, Case, Coalesce, Column, Compare, Expr, IsNull, Literal, Not, Or
 from querymode.plan import GroupBy, Join, Limit, Node, Project
 from querymode.sql.blocks import Outer, SelectBlock
 from querymode.sql.joins import Key, join, separated
-from querymode.sql.rewrite import rename, replace_columns, used_columns
+from querymode.rewrite import all_of, substitute
+from querymode.sql.rewrite import rename, used_columns
 from querymode.types import BOOL, INT64
 
 TYPE_CHECKING = False
@@ -249,15 +250,11 @@ def _attach_aggregate(stage: Stage, subquery: Subquery, block: SelectBlock, foun
     ]
     groups = GroupBy(inner.node, carried, calls)  # type: ignore[arg-type]
     stage.node = join(stage.node, groups, "left", (), _carried_keys(stage, found, carried))
-    *having, value = (replace_columns(part, block.grouping.of_nothing()) for part in parts)
+    *having, value = (substitute(part, block.grouping.of_nothing()) for part in parts)
     if having:
-        value = Case((_all(having),), (value,))
+        value = Case((all_of(having),), (value,))
     stage.add([(subquery.name, value)])
     return True
-
-
-def _all(terms: Sequence[Expr]) -> Expr:
-    return terms[0] if len(terms) == 1 else And(tuple(terms))
 
 
 # ---- EXISTS, IN, ANY ----

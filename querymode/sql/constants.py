@@ -1,0 +1,198 @@
+"""Constants of SQL text: numbers, dates, intervals and types as they are written."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from decimal import Decimal
+
+from sqlglot import exp
+from sqlglot.expressions import DType
+
+from querymode import literals
+from querymode._abi import TimeUnit
+from querymode.expr import Cast, Expr, Literal
+from querymode.types import (
+    BINARY,
+    BOOL,
+    DATE,
+    DECIMAL_PRECISION_MAX,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    INT128,
+    INTERVAL,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    UTF8,
+    decimal,
+    is_decimal,
+    is_float,
+    is_integer,
+    time,
+    timestamp,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from querymode.types import DataType
+
+TIMESTAMP = timestamp(TimeUnit.MICROSECOND)
+
+_TYPES: dict[DType, DataType] = {
+    DType.BOOLEAN: BOOL,
+    DType.TINYINT: INT8,
+    DType.SMALLINT: INT16,
+    DType.INT: INT32,
+    DType.BIGINT: INT64,
+    DType.INT128: INT128,
+    DType.UTINYINT: UINT8,
+    DType.USMALLINT: UINT16,
+    DType.UINT: UINT32,
+    DType.UBIGINT: UINT64,
+    DType.FLOAT: FLOAT32,
+    DType.DOUBLE: FLOAT64,
+    DType.TEXT: UTF8,
+    DType.VARCHAR: UTF8,
+    DType.CHAR: UTF8,
+    DType.VARBINARY: BINARY,
+    DType.DATE: DATE,
+    DType.TIME: time(),
+    DType.TIMESTAMP: TIMESTAMP,
+    DType.TIMESTAMPNTZ: TIMESTAMP,
+    DType.DATETIME: TIMESTAMP,
+    DType.TIMESTAMP_S: timestamp(TimeUnit.SECOND),
+    DType.TIMESTAMP_MS: timestamp(TimeUnit.MILLISECOND),
+    DType.TIMESTAMP_NS: timestamp(TimeUnit.NANOSECOND),
+    DType.TIMESTAMPTZ: timestamp(TimeUnit.MICROSECOND, "UTC"),
+    DType.INTERVAL: INTERVAL,
+}
+
+
+def sql_type(node: exp.DataType) -> DataType | None:
+    """The type a cast names; None if it is none of ours."""
+    if node.this == DType.INTERVAL or isinstance(node.this, exp.Interval):
+        return INTERVAL
+    parameters = [parameter.this.this for parameter in node.expressions if isinstance(parameter, exp.DataTypeParam)]
+    if node.this == DType.DECIMAL:
+        precision, scale = (*map(int, parameters), 0)[:2] if parameters else (18, 3)
+        return decimal(precision, scale)
+    if len(parameters) != len(node.expressions) or not isinstance(node.this, DType):
+        return None
+    return _TYPES.get(node.this)
+
+
+def type_name(data_type: DataType) -> str:
+    """What DESCRIBE calls a type: DuckDB's name of it."""
+    for kind, ours in _TYPES.items():
+        if ours == data_type:
+            return _NAMES.get(kind, kind.value)
+    if is_decimal(data_type):
+        return f"DECIMAL({data_type.precision},{data_type.scale})"
+    return str(data_type)
+
+
+_NAMES = {
+    DType.INT: "INTEGER",
+    DType.INT128: "HUGEINT",
+    DType.UINT: "UINTEGER",
+    DType.TEXT: "VARCHAR",
+    DType.VARBINARY: "BLOB",
+    DType.TIMESTAMPTZ: "TIMESTAMP WITH TIME ZONE",
+}
+
+
+# ---- numbers ----
+
+
+def number(text: str) -> Literal | None:
+    """A number as it is written: the smallest of int32, int64 and int128; decimal with a point; else float64."""
+    text = text.replace("_", "")
+    if text.isdigit():
+        return integer(int(text))
+    lowered = text.lower()
+    if lowered.startswith(("0x", "0b")):
+        return integer(int(lowered, 0))
+    if "e" in lowered:
+        return Literal(float(text))
+    digits, _, fraction = text.partition(".")
+    precision = max(len(digits) + len(fraction), 1)
+    if precision > DECIMAL_PRECISION_MAX:
+        return Literal(float(text))
+    return Literal(Decimal(text), decimal(precision, len(fraction)))
+
+
+def integer(value: int) -> Literal | None:
+    for data_type, bits in ((INT32, 31), (INT64, 63), (INT128, 127)):
+        if -(1 << bits) <= value < 1 << bits:
+            return Literal(value, data_type)
+    return Literal(float(value)) if abs(value) < 10**308 else None
+
+
+def parameter(value: object) -> Literal:
+    """A value from Python."""
+    value = literals.plain(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        found = integer(value)
+        if found is not None:
+            return found
+    literals.natural_type(value)  # refuses what is no value
+    return Literal(value)
+
+
+def negated(literal: Literal) -> Literal | None:
+    """Minus a constant, as a constant: −2147483648 is an int32 though 2147483648 is not."""
+    value = literal.value
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        return None
+    if isinstance(value, int):
+        return integer(-value)
+    return Literal(-value, literal.type)
+
+
+# ---- text as other types ----
+
+_INTEGER = re.compile(r"\s*[+-]?\d+\s*")
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.IGNORECASE)
+_DATE = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})\s*")
+_TIMESTAMP = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?\s*")
+_TRUTHS = {"true": True, "t": True, "1": True, "yes": True, "y": True} | {
+    "false": False,
+    "f": False,
+    "0": False,
+    "no": False,
+    "n": False,
+}
+
+
+def text_as(text: str, target: DataType) -> Expr:
+    """A constant text as another type: at once where it is plainly one, else as a cast that the engine does."""
+    found = _plain_text_as(text, target)
+    return Cast(Literal(text), target, False) if found is None else Literal(found, target)
+
+
+def _plain_text_as(text: str, target: DataType) -> object | None:
+    if target == BOOL:
+        return _TRUTHS.get(text.strip().lower())
+    if is_integer(target) and _INTEGER.fullmatch(text):
+        value = int(text)
+        return value if literals.fit(value, target) is not None else None
+    if is_float(target) and _NUMBER.fullmatch(text):
+        return float(text)
+    if is_decimal(target) and _NUMBER.fullmatch(text):
+        exact = Decimal(text.strip())
+        return exact if literals.fit(exact, target) is not None else None
+    try:
+        if target == DATE and (found := _DATE.fullmatch(text)):
+            return dt.date(*map(int, found.groups()))
+        if target == TIMESTAMP and (found := _TIMESTAMP.fullmatch(text)):
+            *parts, fraction = found.groups(default="0")
+            return dt.datetime(*map(int, parts), int(fraction.ljust(6, "0")))  # type: ignore[arg-type]
+    except ValueError:
+        return None
+    return None

@@ -1,0 +1,605 @@
+"""sqlglot's expressions → ours, within the scope of one SELECT.
+
+Names become columns of the plan, aggregates and subqueries become columns as well, which the SELECT computes
+before the expression is evaluated. Every expression remembers the text it came from, so that an error of its
+types can point there.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from querymode._abi import ArithmeticOp, CompareOp
+from querymode.errors import QueryModeError
+from querymode.expr import (
+    And,
+    Arithmetic,
+    Between,
+    Case,
+    Cast,
+    Coalesce,
+    Column,
+    Compare,
+    Expr,
+    Field,
+    Function,
+    InList,
+    IsNull,
+    Like,
+    Literal,
+    Negate,
+    Not,
+    Or,
+    joined,
+)
+from querymode.sql import calls, constants
+from querymode.sql.rewrite import parts_of
+from querymode.sql.scope import Ambiguous
+from querymode.sql.subquery import ANY, EXISTS, IN, SCALAR, Subquery
+from querymode.types import BOOL, NULL, UTF8, is_numeric
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from querymode.sql.binder import Binder
+    from querymode.sql.scope import Scope
+    from querymode.types import DataType
+
+_COMPARISONS = {
+    exp.EQ: CompareOp.EQ,
+    exp.NEQ: CompareOp.NEQ,
+    exp.LT: CompareOp.LT,
+    exp.LTE: CompareOp.LTE,
+    exp.GT: CompareOp.GT,
+    exp.GTE: CompareOp.GTE,
+}
+_NEGATED = {
+    CompareOp.EQ: CompareOp.NEQ,
+    CompareOp.NEQ: CompareOp.EQ,
+    CompareOp.LT: CompareOp.GTE,
+    CompareOp.GTE: CompareOp.LT,
+    CompareOp.GT: CompareOp.LTE,
+    CompareOp.LTE: CompareOp.GT,
+}
+_ARITHMETIC = {
+    exp.Add: ArithmeticOp.ADD,
+    exp.Sub: ArithmeticOp.SUBTRACT,
+    exp.Mul: ArithmeticOp.MULTIPLY,
+    exp.Div: ArithmeticOp.DIVIDE,
+    exp.IntDiv: ArithmeticOp.DIVIDE_INTEGER,
+    exp.Mod: ArithmeticOp.MODULO,
+}
+#: Operators that are functions by another name.
+_FUNCTIONS: dict[type[exp.Expression], str] = {
+    exp.Pow: "power",
+    exp.BitwiseAnd: "bit_and",
+    exp.BitwiseOr: "bit_or",
+    exp.BitwiseLeftShift: "shift_left",
+    exp.BitwiseRightShift: "shift_right",
+    exp.StartsWith: "starts_with",
+    exp.NullSafeEQ: "is_not_distinct_from",
+    exp.NullSafeNEQ: "is_distinct_from",
+}
+
+
+class Translator:
+    """Expressions of one SELECT."""
+
+    def __init__(self, binder: Binder, scope: Scope) -> None:
+        self.binder = binder
+        self.text = binder.text
+        self.names = binder.names
+        self.scope = scope
+        scope.translator = self
+        self.subqueries: dict[str, Subquery] = {}
+        self.aggregates = calls.Aggregates(self)
+        #: Where an expression stands in which aggregates cannot: "WHERE". None: they can.
+        self.plain: str | None = None
+        #: Names of the SELECT list → what they mean; asked where no column has the name.
+        self.aliases: Callable[[str], Expr | None] = lambda name: None
+        #: Whether these go before columns.
+        self.aliases_first = False
+
+    # ---- the way in ----
+
+    def expression(self, node: exp.Expression) -> Expr:
+        """An expression of any type that has one."""
+        result = self.translate(node)
+        self.check(result, node)
+        return result
+
+    def condition(self, node: exp.Expression) -> Expr:
+        """An expression that is true or false."""
+        result = self.translate(node)
+        return self.as_condition(result, node)
+
+    def as_condition(self, value: Expr, node: exp.Expression) -> Expr:
+        data_type = self.check(value, node)
+        if data_type in (BOOL, NULL):
+            return value
+        if is_numeric(data_type):
+            return self.noted(Cast(value, BOOL, False), node)
+        if isinstance(value, Literal) and isinstance(value.value, str):
+            return self.noted(constants.text_as(value.value, BOOL), node)
+        raise self.text.error("INVALID_FILTER", f"a condition is true or false, but this is {data_type}", node)
+
+    def in_clause(self, clause: str, work: Callable[[], Expr]) -> Expr:
+        """An expression in which aggregates cannot stand."""
+        before, self.plain = self.plain, clause
+        try:
+            return work()
+        finally:
+            self.plain = before
+
+    # ---- types and places ----
+
+    def check(self, value: Expr, node: exp.Expression | None = None) -> DataType:
+        """The type; an error in it points at the smallest part that has it."""
+        try:
+            return self.names.type_of(value)
+        except QueryModeError as failure:
+            raise self._located(failure, value, node) from None
+
+    def _located(self, failure: QueryModeError, value: Expr, node: exp.Expression | None) -> QueryModeError:
+        for part in parts_of(value):
+            try:
+                self.names.type_of(part)
+            except QueryModeError as inner:
+                return self._located(inner, part, node)
+        return self.text.located(failure, self.binder.origins.get(id(value), (None, node))[1])
+
+    def noted(self, value: Expr, node: exp.Expression) -> Expr:
+        """Remembers where an expression comes from."""
+        self.binder.origins[id(value)] = (value, node)
+        return value
+
+    def translate(self, node: exp.Expression) -> Expr:
+        rule = _RULES.get(type(node))
+        if rule is None:
+            raise self.text.not_supported(_described(node), node)
+        return self.noted(rule(self, node), node)
+
+    # ---- names ----
+
+    def column(self, node: exp.Column) -> Expr:
+        parts = [part for part in node.parts if isinstance(part, exp.Identifier)]
+        if len(parts) != len(node.parts):
+            raise self.text.not_supported("* inside an expression", node)
+        names = [part.name for part in parts]
+        try:
+            found = self._column(names)
+        except Ambiguous as failure:
+            candidates = " or ".join(failure.candidates)
+            raise self.text.error(
+                "COLUMN_NOT_FOUND",
+                f"{'.'.join(names)} could mean {candidates}; write which",
+                node,
+                column=names[-1],
+            ) from None
+        if found is None:
+            raise self._missing(names, node)
+        return found
+
+    def _column(self, names: list[str]) -> Expr | None:
+        """A column, or a field of one: `t.a`, `t.a.field`, `a`, `a.field`."""
+        for scope in self.scope.outward():
+            if len(names) > 1:
+                field = scope.own_qualified(names[0], names[1])
+                if field is not None:
+                    return _fields(Column(field.column), names[2:])
+            found = self._bare(scope, names[0])
+            if found is not None and (len(names) == 1 or scope.relation(names[0]) is None):
+                return _fields(found, names[1:])
+        return None
+
+    def _bare(self, scope: Scope, name: str) -> Expr | None:
+        translator = scope.translator
+        alias = translator.aliases if translator is not None else _no_alias
+        if translator is not None and translator.aliases_first:
+            found = alias(name)
+            if found is not None:
+                return found
+        field = scope.own_column(name)
+        return alias(name) if field is None else Column(field.column)
+
+    def _missing(self, names: list[str], node: exp.Column) -> QueryModeError:
+        from querymode.errors import column_not_found
+
+        if len(names) > 1:
+            for scope in self.scope.outward():
+                relation = scope.relation(names[0])
+                if relation is not None:
+                    known = [field.name for field in relation.fields]
+                    return self.text.located(column_not_found(names[1], known, table=relation.alias), node)
+            tables = ", ".join(relation.alias for scope in self.scope.outward() for relation in scope.relations)
+            message = f"there is no table {names[0]!r} in this query; there are: {tables or '(none)'}"
+            return self.text.error("COLUMN_NOT_FOUND", message, node, column=".".join(names))
+        if any(scope.relation(names[0]) is not None for scope in self.scope.outward()):
+            return self.text.not_supported(f"the whole row of {names[0]} as a value", node)
+        return self.text.located(column_not_found(names[0], self.scope.candidates()), node)
+
+    # ---- constants ----
+
+    def literal(self, node: exp.Literal) -> Expr:
+        if node.is_string:
+            return Literal(node.this)
+        found = constants.number(node.this)
+        if found is None:
+            raise self.text.error("INVALID_FILTER", f"{node.this} is too large for a number", node)
+        return found
+
+    def null(self, node: exp.Null) -> Expr:
+        return Literal(None)
+
+    def boolean(self, node: exp.Boolean) -> Expr:
+        return Literal(bool(node.this))
+
+    def hexadecimal(self, node: exp.HexString) -> Expr:
+        return self.literal(exp.Literal.number(f"0x{node.this}"))
+
+    def placeholder(self, node: exp.Placeholder) -> Expr:
+        return self.binder.parameters.value(node)
+
+    def interval(self, node: exp.Interval) -> Expr:
+        return constants.interval(self, node)
+
+    # ---- operators ----
+
+    def paren(self, node: exp.Paren) -> Expr:
+        return self.translate(node.this)
+
+    def logical(self, node: exp.And | exp.Or) -> Expr:
+        kind = And if isinstance(node, exp.And) else Or
+        terms: list[Expr] = []
+        for part in _chain(node):
+            term = self.condition(part)
+            terms.extend(term.terms if isinstance(term, kind) else (term,))
+        return kind(tuple(terms))
+
+    def negation(self, node: exp.Not) -> Expr:
+        return Not(self.condition(node.this))
+
+    def comparison(self, node: exp.Binary) -> Expr:
+        op = _COMPARISONS[type(node)]
+        for side, other, word in ((node.expression, node.this, op), (node.this, node.expression, None)):
+            if isinstance(side, (exp.Any, exp.All)):
+                if word is None:
+                    raise self.text.not_supported("ANY or ALL on the left of a comparison", node)
+                return self._quantified(node, other, side, word)
+        if isinstance(node.this, exp.Tuple) and isinstance(node.expression, exp.Tuple):
+            return self._tuples(node, op)
+        return self.compared(op, self.translate(node.this), self.translate(node.expression))
+
+    def compared(self, op: CompareOp, left: Expr, right: Expr) -> Expr:
+        left, right = self.fitted([left, right])
+        return Compare(op, left, right)
+
+    def _tuples(self, node: exp.Binary, op: CompareOp) -> Expr:
+        left, right = node.this.expressions, node.expression.expressions
+        if op not in (CompareOp.EQ, CompareOp.NEQ) or len(left) != len(right):
+            raise self.text.not_supported("this comparison of rows", node)
+        terms = [
+            self.compared(CompareOp.EQ, self.translate(a), self.translate(b))
+            for a, b in zip(left, right, strict=True)
+        ]
+        equal = joined(And, terms)
+        return equal if op == CompareOp.EQ else Not(equal)
+
+    def fitted(self, values: Sequence[Expr]) -> list[Expr]:
+        """Constant texts beside values of another type become constants of that type, as in DuckDB."""
+        texts = [isinstance(value, Literal) and isinstance(value.value, str) for value in values]
+        if not any(texts) or all(texts):
+            return list(values)
+        target = self._other_type([value for value, text in zip(values, texts, strict=True) if not text])
+        if target is None:
+            return list(values)
+        return [self._as_type(value, target) if text else value for value, text in zip(values, texts, strict=True)]
+
+    def _other_type(self, values: Sequence[Expr]) -> DataType | None:
+        for value in values:
+            data_type = self.check(value)
+            if data_type not in (NULL, UTF8):
+                return data_type
+        return None
+
+    def _as_type(self, value: Expr, target: DataType) -> Expr:
+        assert isinstance(value, Literal) and isinstance(value.value, str)
+        origin = self.binder.origins.get(id(value))
+        result = constants.text_as(value.value, target)
+        return result if origin is None else self.noted(result, origin[1])
+
+    def arithmetic(self, node: exp.Binary) -> Expr:
+        """`a + b + c` is a tree as deep as it is long: walked, not recursed into."""
+        links: list[exp.Binary] = []
+        left: exp.Expression = node
+        while type(left) in _ARITHMETIC:
+            assert isinstance(left, exp.Binary)
+            links.append(left)
+            left = left.this
+        value = self.translate(left)
+        for link in reversed(links):
+            pair = self.fitted([value, self.translate(link.expression)])
+            value = self.noted(Arithmetic(_ARITHMETIC[type(link)], *pair), link)
+        return value
+
+    def minus(self, node: exp.Neg) -> Expr:
+        value = self.translate(node.this)
+        if isinstance(value, Literal):
+            constant = constants.negated(value)
+            if constant is not None:
+                return constant
+        return Negate(value)
+
+    def operator_function(self, node: exp.Binary) -> Expr:
+        values = self.fitted([self.translate(node.this), self.translate(node.expression)])
+        return Function(_FUNCTIONS[type(node)], tuple(values))
+
+    def concatenation(self, node: exp.DPipe) -> Expr:
+        return Function("||", tuple(self.translate(part) for part in _chain(node)))
+
+    def bit_not(self, node: exp.BitwiseNot) -> Expr:
+        return Function("bit_not", (self.translate(node.this),))
+
+    def absolute(self, node: exp.Abs) -> Expr:
+        if node.this is None:
+            raise self.text.error("SQL_SYNTAX", "something is missing after '@'", node)
+        return Function("abs", (self.translate(node.this),))
+
+    # ---- predicates ----
+
+    def between(self, node: exp.Between) -> Expr:
+        parts = [node.this, node.args["low"], node.args["high"]]
+        value, low, high = self.fitted([self.translate(part) for part in parts])
+        if node.args.get("symmetric"):
+            return Or((Between(value, low, high), Between(value, high, low)))
+        return Between(value, low, high)
+
+    def is_(self, node: exp.Is) -> Expr:
+        if isinstance(node.expression, exp.Null):
+            return IsNull(self.translate(node.this), False)
+        if not isinstance(node.expression, exp.Boolean):
+            raise self.text.not_supported("IS with this on its right", node)
+        value = self.condition(node.this)
+        return Coalesce((value if node.expression.this else Not(value), Literal(False)))
+
+    def like(self, node: exp.Like | exp.ILike, escape: str | None = None) -> Expr:
+        value, pattern = self.translate(node.this), self.translate(node.expression)
+        if isinstance(value, Literal) and value.value is None or isinstance(pattern, Literal) and pattern.value is None:
+            return Cast(Literal(None), BOOL, False)
+        if not isinstance(pattern, Literal):
+            raise self.text.not_supported("LIKE with a pattern that is not a constant", node.expression)
+        if not isinstance(pattern.value, str):
+            raise self.text.error("INVALID_FILTER", "a pattern of LIKE is a text", node.expression)
+        result: Expr = Like(value, pattern.value, escape, isinstance(node, exp.ILike))
+        return Not(self.noted(result, node)) if node.args.get("negate") else result
+
+    def escape(self, node: exp.Escape) -> Expr:
+        if not isinstance(node.this, (exp.Like, exp.ILike)) or not isinstance(node.expression, exp.Literal):
+            raise self.text.not_supported("ESCAPE here", node)
+        return self.like(node.this, node.expression.this or None)
+
+    def in_(self, node: exp.In) -> Expr:
+        query = node.args.get("query")
+        operands = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
+        if query is not None:
+            return self.subquery(IN, query, node, [self.translate(operand) for operand in operands])
+        if node.args.get("field") is not None or node.args.get("unnest") is not None:
+            raise self.text.not_supported("IN with a list that is a value", node)
+        if isinstance(node.this, exp.Tuple):
+            return self._row_in(node)
+        items = [self.translate(item) for item in node.expressions]
+        value, *items = self.fitted([self.translate(node.this), *items])
+        return InList(value, tuple(item.value if isinstance(item, Literal) else item for item in items))
+
+    def _row_in(self, node: exp.In) -> Expr:
+        terms: list[Expr] = []
+        for row in node.expressions:
+            if not isinstance(row, exp.Tuple) or len(row.expressions) != len(node.this.expressions):
+                raise self.text.error("INVALID_FILTER", "the rows of IN have different numbers of values", row)
+            pairs = zip(node.this.expressions, row.expressions, strict=True)
+            equal = [self.compared(CompareOp.EQ, self.translate(a), self.translate(b)) for a, b in pairs]
+            terms.append(joined(And, equal))
+        return joined(Or, terms)
+
+    # ---- subqueries ----
+
+    def scalar(self, node: exp.Subquery) -> Expr:
+        return self.subquery(SCALAR, node, node, ())
+
+    def exists(self, node: exp.Exists) -> Expr:
+        return self.subquery(EXISTS, node.this, node, ())
+
+    def _quantified(
+        self, node: exp.Binary, operand: exp.Expression, side: exp.Any | exp.All, op: CompareOp
+    ) -> Expr:
+        """ALL is what ANY of the opposite is not; = ANY is IN."""
+        query = side.this
+        if not isinstance(query, exp.Query):
+            raise self.text.not_supported("ANY or ALL of anything but a query", node)
+        every = isinstance(side, exp.All)
+        op = _NEGATED[op] if every else op
+        value = self.translate(operand)
+        kind = IN if op == CompareOp.EQ else ANY
+        result = self.subquery(kind, query, node, [value], op)
+        return Not(result) if every else result
+
+    def subquery(
+        self,
+        kind: str,
+        query: exp.Expression,
+        node: exp.Expression,
+        operands: Sequence[Expr],
+        op: CompareOp | None = None,
+    ) -> Expr:
+        """A column that will hold the answer."""
+        block = self.binder.query(query, self.scope)
+        wanted = 1 if kind in (SCALAR, ANY) else len(operands)
+        if kind != EXISTS and len(block.fields) != wanted:
+            raise self.text.error(
+                "SQL_SYNTAX",
+                f"a subquery here gives {wanted} column{'s' * (wanted != 1)}, but this one has {len(block.fields)}",
+                query,
+            )
+        if kind in (IN, ANY):
+            operands = [
+                self._fitted_operand(operand, field.column)
+                for operand, field in zip(operands, block.fields, strict=True)
+            ]
+        data_type = self.names.type_of(Column(block.fields[0].column)) if kind == SCALAR else BOOL
+        name = self.names.new("subquery", data_type)
+        reads = set(block.free)
+        for operand in operands:
+            reads |= self.reads(operand)
+        self.subqueries[name] = Subquery(name, kind, block, operands, op, frozenset(reads))
+        return Column(name)
+
+    def _fitted_operand(self, operand: Expr, column: str) -> Expr:
+        fitted = self.fitted([operand, Column(column)])
+        self.check(Compare(CompareOp.EQ, *fitted))
+        return fitted[0]
+
+    def reads(self, value: Expr) -> set[str]:
+        """Columns that an expression reads, also through its subqueries."""
+        from querymode.sql.rewrite import used_columns
+
+        names = used_columns((value,))
+        for name in names & self.subqueries.keys():
+            names |= self.subqueries[name].reads
+        return names
+
+    # ---- CASE and casts ----
+
+    def case(self, node: exp.Case) -> Expr:
+        branches = node.args["ifs"]
+        default = node.args.get("default")
+        conditions = [self._case_condition(node, branch) for branch in branches]
+        values = [self.translate(branch.args["true"]) for branch in branches]
+        values += [self.translate(default)] if default is not None else []
+        return Case(tuple(conditions), tuple(self.fitted(values)))
+
+    def _case_condition(self, node: exp.Case, branch: exp.If) -> Expr:
+        if node.this is None:
+            return self.condition(branch.this)
+        pair = self.translate(node.this), self.translate(branch.this)
+        return self.noted(self.compared(CompareOp.EQ, *pair), branch)
+
+    def if_(self, node: exp.If) -> Expr:
+        values = [self.translate(node.args["true"])]
+        if node.args.get("false") is not None:
+            values.append(self.translate(node.args["false"]))
+        return Case((self.condition(node.this),), tuple(self.fitted(values)))
+
+    def cast(self, node: exp.Cast) -> Expr:
+        target = constants.sql_type(node.to)
+        if target is None:
+            raise self.text.not_supported(f"the type {node.to.sql('duckdb')}", node)
+        value = self.translate(node.this)
+        attempt = isinstance(node, exp.TryCast)
+        if isinstance(value, Literal) and isinstance(value.value, str):
+            found = constants.text_as(value.value, target)
+            return Cast(value, target, attempt) if isinstance(found, Cast) else found
+        return Cast(value, target, attempt)
+
+    def bracket(self, node: exp.Bracket) -> Expr:
+        """`s['field']` of a structure."""
+        keys = node.expressions
+        if len(keys) != 1 or not isinstance(keys[0], exp.Literal) or not keys[0].is_string:
+            raise self.text.not_supported("[…] of lists, maps and texts", node)
+        return Field(self.translate(node.this), keys[0].this)
+
+    def dot(self, node: exp.Dot) -> Expr:
+        if not isinstance(node.expression, exp.Identifier):
+            raise self.text.not_supported("a call behind a dot", node)
+        return Field(self.translate(node.this), node.expression.name)
+
+
+def _no_alias(name: str) -> None:
+    return None
+
+
+def _fields(value: Expr, names: Sequence[str]) -> Expr:
+    for name in names:
+        value = Field(value, name)
+    return value
+
+
+def _chain(node: exp.Expression) -> list[exp.Expression]:
+    """The operands of a chain of one operator, which the tree nests to the left."""
+    kind = type(node)
+    operands: list[exp.Expression] = []
+    while type(node) is kind:
+        assert isinstance(node, exp.Binary)
+        operands.append(node.expression)
+        node = node.this
+    operands.append(node)
+    operands.reverse()
+    return operands
+
+
+def _described(node: exp.Expression) -> str:
+    words = {
+        exp.Window: "a window function",
+        exp.Star: "* inside an expression",
+        exp.Lambda: "a lambda",
+        exp.Array: "a list",
+        exp.Struct: "a structure",
+        exp.Tuple: "a row as a value",
+        exp.Collate: "COLLATE",
+        exp.AtTimeZone: "AT TIME ZONE",
+        exp.SimilarTo: "SIMILAR TO",
+        exp.RegexpLike: "matching regular expressions",
+        exp.Glob: "GLOB",
+        exp.Columns: "COLUMNS(…)",
+    }
+    found = words.get(type(node))
+    return found if found is not None else type(node).key.upper().replace("_", " ")
+
+
+_RULES: dict[type[exp.Expression], Callable[[Translator, Any], Expr]] = {
+    exp.Column: Translator.column,
+    exp.Literal: Translator.literal,
+    exp.Null: Translator.null,
+    exp.Boolean: Translator.boolean,
+    exp.HexString: Translator.hexadecimal,
+    exp.Placeholder: Translator.placeholder,
+    exp.Interval: Translator.interval,
+    exp.Paren: Translator.paren,
+    exp.And: Translator.logical,
+    exp.Or: Translator.logical,
+    exp.Not: Translator.negation,
+    **dict.fromkeys(_COMPARISONS, Translator.comparison),
+    **dict.fromkeys(_ARITHMETIC, Translator.arithmetic),
+    **dict.fromkeys(_FUNCTIONS, Translator.operator_function),
+    exp.Neg: Translator.minus,
+    exp.DPipe: Translator.concatenation,
+    exp.BitwiseNot: Translator.bit_not,
+    exp.Abs: Translator.absolute,
+    exp.Between: Translator.between,
+    exp.Is: Translator.is_,
+    exp.Like: Translator.like,
+    exp.ILike: Translator.like,
+    exp.Escape: Translator.escape,
+    exp.In: Translator.in_,
+    exp.Subquery: Translator.scalar,
+    exp.Exists: Translator.exists,
+    exp.Case: Translator.case,
+    exp.If: Translator.if_,
+    exp.Cast: Translator.cast,
+    exp.TryCast: Translator.cast,
+    exp.Bracket: Translator.bracket,
+    exp.Dot: Translator.dot,
+    exp.Anonymous: calls.call,
+    exp.Filter: calls.filtered_call,
+    exp.WithinGroup: calls.within_group,
+    exp.Extract: calls.extract,
+    exp.Substring: calls.substring,
+    exp.StrPosition: calls.position,
+    exp.Trim: calls.trim,
+    exp.CurrentDate: calls.current,
+    exp.CurrentTimestamp: calls.current,
+    exp.Localtimestamp: calls.current,
+    exp.CurrentTime: calls.current,
+    exp.Localtime: calls.current,
+}

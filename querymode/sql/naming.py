@@ -1,0 +1,223 @@
+"""What columns of a result are called where nobody gave them a name: the text of the expression, as DuckDB
+writes it. Programs read results by these names, so common forms are spelt exactly as there."""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+_OPERATORS: dict[type[exp.Expression], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.IntDiv: "//",
+    exp.Mod: "%",
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.DPipe: "||",
+    exp.Pow: "^",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+    exp.NullSafeNEQ: "IS DISTINCT FROM",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+}
+#: Function names that DuckDB puts in quotes, since they are words of its grammar.
+_QUOTED = frozenset("first last position substring trim nullif left right replace overlay year month day hour".split())
+_TYPE_NAMES = {"INT": "INTEGER", "TEXT": "VARCHAR", "INT128": "HUGEINT", "TIMESTAMPNTZ": "TIMESTAMP"}
+_DEEPEST = 100
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Names that come again get `_1`, `_2`, … behind them."""
+    taken: set[str] = set()
+    given = {name.casefold() for name in names}
+    result: list[str] = []
+    for name in names:
+        unique, count = name, 0
+        while unique.casefold() in taken or (count and unique.casefold() in given):
+            count += 1
+            unique = f"{name}_{count}"
+        taken.add(unique.casefold())
+        result.append(unique)
+    return result
+
+
+def expression_name(node: exp.Expression) -> str:
+    """The name of an expression without an alias."""
+    if isinstance(node, exp.Paren):
+        return expression_name(node.this)
+    if isinstance(node, exp.Column):
+        return node.name
+    return _shown(node, 0)
+
+
+def _shown(node: exp.Expression, depth: int) -> str:
+    rule = _RULES.get(type(node))
+    if depth > _DEEPEST:
+        return "…"
+    if rule is not None:
+        return rule(node, depth + 1)
+    operator = _OPERATORS.get(type(node))
+    if operator is not None:
+        return f"({_shown(node.this, depth + 1)} {operator} {_shown(node.expression, depth + 1)})"
+    return node.sql("duckdb")
+
+
+def _column(node: exp.Column, depth: int) -> str:
+    return ".".join(_identifier(part) for part in node.parts)
+
+
+def _identifier(node: exp.Expression) -> str:
+    name = node.name
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
+
+
+def _literal(node: exp.Literal, depth: int) -> str:
+    return "'" + node.this.replace("'", "''") + "'" if node.is_string else str(node.this)
+
+
+def _negative(node: exp.Neg, depth: int) -> str:
+    if isinstance(node.this, exp.Literal):
+        return f"-{node.this.this}"
+    return f"(-({_shown(node.this, depth)}))"
+
+
+def _call(node: exp.Anonymous, depth: int) -> str:
+    name = str(node.this).lower()
+    if name == "count" and (not node.expressions or isinstance(node.expressions[0], exp.Star)):
+        return "count_star()"
+    if name in ("coalesce", "ifnull"):
+        name = "COALESCE"
+    name = f'"{name}"' if name in _QUOTED else name
+    return f"{name}({', '.join(_argument(argument, depth) for argument in node.expressions)})"
+
+
+def _argument(node: exp.Expression, depth: int) -> str:
+    if isinstance(node, exp.Distinct):
+        return "DISTINCT " + ", ".join(_argument(part, depth) for part in node.expressions)
+    if isinstance(node, exp.Order):
+        keys = ", ".join(_ordered(key, depth) for key in node.expressions)
+        return f"{_argument(node.this, depth)} ORDER BY {keys}"
+    return _shown(node, depth)
+
+
+def _ordered(node: exp.Expression, depth: int) -> str:
+    if not isinstance(node, exp.Ordered):
+        return _shown(node, depth)
+    return _shown(node.this, depth) + (" DESC" if node.args.get("desc") else "")
+
+
+def _filter(node: exp.Filter, depth: int) -> str:
+    return f"{_shown(node.this, depth)} FILTER (WHERE {_shown(node.expression.this, depth)})"
+
+
+def _cast(node: exp.Cast, depth: int) -> str:
+    word = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
+    kind = node.to.sql("duckdb")
+    return f"{word}({_shown(node.this, depth)} AS {_TYPE_NAMES.get(kind, kind)})"
+
+
+def _case(node: exp.Case, depth: int) -> str:
+    parts = ["CASE "]
+    for branch in node.args["ifs"]:
+        condition = _shown(branch.this, depth)
+        if node.this is not None:
+            condition = f"({_shown(node.this, depth)} = {condition})"
+        parts.append(f"WHEN ({condition}) THEN ({_shown(branch.args['true'], depth)})")
+    default = node.args.get("default")
+    parts.append(f"ELSE {'NULL' if default is None else _shown(default, depth)} END")
+    return " ".join(parts)
+
+
+def _logical(node: exp.And | exp.Or, depth: int) -> str:
+    word = "AND" if isinstance(node, exp.And) else "OR"
+    terms: list[str] = []
+    left: exp.Expression = node
+    while type(left) is type(node):
+        terms.append(_shown(left.expression, depth))
+        left = left.this
+    terms.append(_shown(left, depth))
+    return f"({f' {word} '.join(reversed(terms))})"
+
+
+def _like(node: exp.Like | exp.ILike, depth: int) -> str:
+    sign = ("!" if node.args.get("negate") else "") + "~~" + ("*" if isinstance(node, exp.ILike) else "")
+    return f"({_shown(node.this, depth)} {sign} {_shown(node.expression, depth)})"
+
+
+def _not(node: exp.Not, depth: int) -> str:
+    inner = node.this
+    if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
+        return f"({_shown(inner.this, depth)} IS NOT NULL)"
+    if isinstance(inner, exp.In) and inner.args.get("query") is None:
+        return _in(inner, depth, "NOT IN")
+    return f"(NOT {_shown(inner, depth)})"
+
+
+def _in(node: exp.In, depth: int, word: str = "IN") -> str:
+    query = node.args.get("query")
+    if query is not None:
+        return f"({_shown(node.this, depth)} = ANY{query.sql('duckdb')})"
+    return f"({_shown(node.this, depth)} {word} ({', '.join(_shown(item, depth) for item in node.expressions)}))"
+
+
+def _between(node: exp.Between, depth: int) -> str:
+    parts = (node.this, node.args["low"], node.args["high"])
+    value, low, high = (_shown(part, depth) for part in parts)
+    return f"({value} BETWEEN {low} AND {high})"
+
+
+def _is(node: exp.Is, depth: int) -> str:
+    return f"({_shown(node.this, depth)} IS {_shown(node.expression, depth)})"
+
+
+def _extract(node: exp.Extract, depth: int) -> str:
+    return f"date_part('{node.this.name}', {_shown(node.expression, depth)})"
+
+
+def _form(name: str, *parts: str) -> Callable[[Any, int], str]:
+    """A function with a grammar of its own, written as a call of its parts."""
+
+    def shown(node: exp.Expression, depth: int) -> str:
+        given = [node.args[part] for part in parts if node.args.get(part) is not None]
+        return f"{name}({', '.join(_shown(part, depth) for part in given)})"
+
+    return shown
+
+
+_RULES: dict[type[exp.Expression], Callable[[Any, int], str]] = {
+    exp.Column: _column,
+    exp.Literal: _literal,
+    exp.Null: lambda node, depth: "NULL",
+    exp.Boolean: lambda node, depth: "true" if node.this else "false",
+    exp.Paren: lambda node, depth: _shown(node.this, depth),
+    exp.Neg: _negative,
+    exp.Anonymous: _call,
+    exp.Filter: _filter,
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Case: _case,
+    exp.And: _logical,
+    exp.Or: _logical,
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.Not: _not,
+    exp.In: _in,
+    exp.Between: _between,
+    exp.Is: _is,
+    exp.Extract: _extract,
+    exp.Substring: _form('"substring"', "this", "start", "length"),
+    exp.StrPosition: _form('"position"', "this", "substr"),
+    exp.Trim: _form('"trim"', "this", "expression"),
+}

@@ -1,0 +1,91 @@
+"""A whole statement → its plan: queries, DESCRIBE, SHOW TABLES and EXPLAIN."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from querymode.errors import error
+from querymode.expr import Column
+from querymode.plan import Node, Project, Scan
+from querymode.sql.binder import Binder
+from querymode.sql.constants import type_name
+from querymode.sql.parse import Statement, parse
+from querymode.sql.values import constant_table
+from querymode.types import UTF8
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from querymode.session import QueryMode
+
+_DESCRIBE_COLUMNS = ("column_name", "column_type", "null", "key", "default", "extra")
+
+
+class Planned:
+    """A plan. `lasting`: it means the same when the text is asked again, as long as the catalog is the same."""
+
+    __slots__ = ("has_files", "lasting", "node")
+
+    def __init__(self, node: Node, lasting: bool, has_files: bool) -> None:
+        self.node = node
+        self.lasting = lasting
+        self.has_files = has_files
+
+
+def plan_statement(session: QueryMode, text: str, parameters: object = None) -> Planned:
+    statement = parse(text)
+    binder = Binder(session, statement, parameters)
+    try:
+        node = _plan(session, statement, binder)
+    except RecursionError:
+        raise error("NOT_SUPPORTED", "the statement is nested too deep") from None
+    lasting = not binder.clock.was_asked and not statement.explain and isinstance(statement.tree, exp.Query)
+    return Planned(node, lasting, binder.tables.has_files)
+
+
+def _plan(session: QueryMode, statement: Statement, binder: Binder) -> Node:
+    tree = statement.tree
+    if isinstance(tree, exp.Show):
+        return _show(session, statement, tree)
+    if isinstance(tree, exp.Describe):
+        return _describe(binder, tree)
+    node = _query(binder, tree)
+    if not statement.explain:
+        return node
+    from querymode.frame import DataFrame
+
+    return _texts(("explain_key", "explain_value"), [("plan", DataFrame(session, node).explain())])
+
+
+def _query(binder: Binder, tree: exp.Expression) -> Node:
+    """The nodes of a query, whose columns have the names that a user sees."""
+    block = binder.query(tree, None)
+    node = block.build().node
+    if node.schema.names == tuple(field.name for field in block.fields):
+        return node
+    items = [(field.name, Column(field.column)) for field in block.fields]
+    if isinstance(node, Project):
+        values = dict(node.items)
+        return Project(node.input, [(name, values[column.name]) for name, column in items])
+    return Project(node, items)
+
+
+def _describe(binder: Binder, tree: exp.Describe) -> Node:
+    query = tree.this
+    if isinstance(query, exp.Table):
+        query = exp.Select(expressions=[exp.Star()], from_=exp.From(this=query))
+    node = _query(binder, query)
+    rows = [(name, type_name(kind), "YES", None, None, None) for name, kind in node.schema]
+    return _texts(_DESCRIBE_COLUMNS, rows)
+
+
+def _show(session: QueryMode, statement: Statement, tree: exp.Show) -> Node:
+    if str(tree.this).upper() != "TABLES":
+        raise statement.text.not_supported(f"SHOW {tree.this}", tree)
+    return _texts(("name",), [(name,) for name in sorted(session._tables)])
+
+
+def _texts(names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> Node:
+    columns = [[row[place] for row in rows] for place in range(len(names))]
+    return Scan(constant_table([(name, UTF8) for name in names], columns))

@@ -1,0 +1,59 @@
+"""Tables that a statement names: registered ones, and files by their paths."""
+
+from __future__ import annotations
+
+from querymode.errors import TableNotFoundError, error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from querymode.plan import Node
+    from querymode.session import QueryMode
+
+
+class Tables:
+    """What a session has, as one statement sees it: a table is opened once however often it is named."""
+
+    def __init__(self, session: QueryMode) -> None:
+        self._session = session
+        self._opened: dict[object, Node] = {}
+        #: Whether files were opened: these may change without the session's knowledge.
+        self.has_files = False
+
+    def open(self, where: str | list[str]) -> tuple[Node, str]:
+        """A table's plan, and what it is called where it has no alias."""
+        registered = self._registered(where)
+        if registered is not None:
+            return self._session._tables[registered]._node, registered.rpartition(".")[2]
+        key = where if isinstance(where, str) else tuple(where)
+        if key not in self._opened:
+            self._opened[key] = self._files(where)
+            self.has_files = True
+        return self._opened[key], _stem(where)
+
+    def _registered(self, where: str | list[str]) -> str | None:
+        """Names match whatever their case, the exact one first."""
+        tables = self._session._tables
+        if not isinstance(where, str) or where in tables:
+            return where if isinstance(where, str) else None
+        folded = where.casefold()
+        return next((name for name in tables if name.casefold() == folded), None)
+
+    def _files(self, where: str | list[str]) -> Node:
+        try:
+            return self._session.table(where)._node
+        except TableNotFoundError as failure:
+            if not isinstance(where, str) or "/" in where or "." in where:
+                raise
+            known = ", ".join(sorted(self._session._tables)) or "none"
+            raise error(
+                "TABLE_NOT_FOUND",
+                f"there is no table {where!r}. Registered are: {known}. Files are named in quotes: 'data/a.parquet'",
+                table=where,
+            ) from failure
+
+
+def _stem(where: str | list[str]) -> str:
+    """A file by its name without the ending."""
+    text = where if isinstance(where, str) else where[0] if where else ""
+    last = text.rstrip("/").rpartition("/")[2]
+    return last.partition(".")[0] or last or text
