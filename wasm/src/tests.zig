@@ -56,6 +56,7 @@ test {
     _ = @import("kernel/arithmetic.zig");
     _ = @import("kernel/boolean.zig");
     _ = @import("kernel/cast.zig");
+    _ = @import("kernel/choose.zig");
     _ = @import("kernel/compare.zig");
     _ = @import("kernel/hash.zig");
     _ = @import("kernel/in_list.zig");
@@ -63,6 +64,7 @@ test {
     _ = @import("kernel/reduce.zig");
     _ = @import("kernel/sort_keys.zig");
     _ = @import("kernel/take.zig");
+    _ = @import("kernel/text.zig");
     _ = @import("operator/aggregate.zig");
     _ = @import("operator/group_table.zig");
     _ = @import("operator/row_order.zig");
@@ -73,6 +75,10 @@ test {
     _ = @import("plan/aggregate_parser.zig");
     _ = @import("plan/expression.zig");
     _ = @import("plan/expression_parser.zig");
+    _ = @import("plan/function.zig");
+    _ = @import("plan/function_number.zig");
+    _ = @import("plan/function_text.zig");
+    _ = @import("plan/function_time.zig");
     _ = @import("plan/plan.zig");
     _ = @import("prune.zig");
     _ = @import("qmcb.zig");
