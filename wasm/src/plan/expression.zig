@@ -17,7 +17,9 @@ const in_list = @import("../kernel/in_list.zig");
 const interrupt = @import("../core/interrupt.zig");
 const column_module = @import("../core/column.zig");
 const like = @import("../kernel/like.zig");
+const join_table = @import("../operator/join_table.zig");
 const Interval = @import("../core/interval.zig").Interval;
+const JoinTable = join_table.JoinTable;
 const schema = @import("../core/schema.zig");
 const Column = column_module.Column;
 const DataType = schema.DataType;
@@ -68,6 +70,7 @@ pub const Expression = struct {
         arithmetic: Arithmetic,
         negate: *const Expression,
         cast: Cast,
+        in_build: InBuild,
     };
 
     pub const Compare = struct { op: abi.CompareOp, left: *const Expression, right: *const Expression };
@@ -77,6 +80,8 @@ pub const Expression = struct {
     pub const IsNull = struct { value: *const Expression, negated: bool };
     pub const Arithmetic = struct { op: abi.ArithmeticOp, left: *const Expression, right: *const Expression };
     pub const Cast = struct { value: *const Expression, mode: cast.Mode };
+
+    pub const InBuild = struct { table: *const JoinTable, keys: []const Expression, certainty: join_table.Certainty, null_aware: bool };
 
     pub fn is_literal(self: *const Expression) bool {
         return self.node == .literal;
@@ -123,6 +128,7 @@ pub fn evaluate(arena: std.mem.Allocator, expression: *const Expression, chunk: 
             return bool_column(count, bits, value.validity);
         },
         .is_null => |node| return evaluate_is_null(arena, node, chunk),
+        .in_build => |node| return evaluate_in_build(arena, node, chunk),
         .logical_and => |terms| return evaluate_logical(.@"and", arena, terms, chunk),
         .logical_or => |terms| return evaluate_logical(.@"or", arena, terms, chunk),
         .logical_not => |term| {
@@ -285,6 +291,16 @@ fn evaluate_in(arena: std.mem.Allocator, node: Expression.InList, chunk: *const 
     }
     if (!node.has_null) return bool_column(chunk.row_count, bits, value.validity);
     return bool_column(chunk.row_count, bits, try both_valid(arena, chunk.row_count, value.validity, bits));
+}
+
+/// Whether keys are among those of a build: FALSE for NULL keys, unless they matter.
+fn evaluate_in_build(arena: std.mem.Allocator, node: Expression.InBuild, chunk: *const Chunk) Error!Column {
+    const keys = try arena.alloc(Column, node.keys.len);
+    for (keys, node.keys) |*key, *expression| key.* = try evaluate(arena, expression, chunk);
+    const selection = if (chunk.selection) |selection| selection.bits else null;
+    const bits = try node.table.contains(arena, keys, chunk.row_count, selection, node.certainty);
+    const validity = if (node.null_aware) try node.table.membership_validity(arena, keys, chunk.row_count, bits) else null;
+    return bool_column(chunk.row_count, bits, validity);
 }
 
 fn evaluate_is_null(arena: std.mem.Allocator, node: Expression.IsNull, chunk: *const Chunk) Error!Column {
