@@ -102,6 +102,12 @@ def bind_predicate(expression: Expr, schema: Schema) -> Bound:
     return bound
 
 
+def bind_keys(left: Expr, left_schema: Schema, right: Expr, right_schema: Schema) -> tuple[Bound, Bound]:
+    """Two keys of a join in the one type that they are compared in."""
+    ours, theirs = bind(left, left_schema), bind(right, right_schema)
+    return _unify(ours, theirs, f"cannot compare {_said(ours)} with {_said(theirs)}")
+
+
 def columns_of(expression: Expr, into: set[str]) -> None:
     """Adds the names of all columns that the expression reads."""
     if isinstance(expression, Column):

@@ -415,6 +415,11 @@ def listed(values: object, what: str) -> tuple[object, ...]:
     return items
 
 
+def joined(kind: type[And] | type[Or], terms: list[Expr]) -> Expr:
+    """Terms under one AND or OR; a single one needs neither."""
+    return terms[0] if len(terms) == 1 else kind(tuple(terms))
+
+
 def _terms(kind: type[And] | type[Or], node: Expr) -> tuple[Expr, ...]:
     return node.terms if isinstance(node, kind) else (node,)
 

@@ -7,7 +7,7 @@ from querymode.execute.files import ask_statistics
 from querymode.execute.single import on_instance
 from querymode.expr import Aggregate, And, Column, Compare, Expr, IsNull, Not, Or
 from querymode.file_table import FileTable
-from querymode.plan import Filter, GroupBy, Node, Scan, plan_over
+from querymode.plan import Filter, GroupBy, Node, Scan
 from querymode.prune import statistic, statistics_fields
 from querymode.qmcb import (
     DTYPE_I64,
@@ -19,6 +19,7 @@ from querymode.qmcb import (
 )
 from querymode.schema import Schema
 from querymode.types import is_nested, is_vector
+from querymode.wire import plan_over
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
