@@ -12,6 +12,10 @@ ROW_COUNT_MAX = 4294967295
 SCAN_VERIFY_CRC = 1
 SCAN_FILTER_FIRST = 2
 SCAN_PLAN_ONLY = 4
+BUILD_NULL_EQUAL = 1
+BUILD_BLOOM = 2
+IN_BUILD_BLOOM = 1
+IN_BUILD_NULL_AWARE = 2
 OFFSET_UNKNOWN = 18446744073709551615
 COLUMN_UNKNOWN = 4294967295
 
@@ -77,6 +81,8 @@ class NodeTag(IntEnum):
     SORT = 4
     LIMIT = 5
     GATHER = 6
+    JOIN = 7
+    BUILD = 8
 
 
 class ExpressionTag(IntEnum):
@@ -96,6 +102,7 @@ class ExpressionTag(IntEnum):
     CALL = 14
     CASE = 15
     COALESCE = 16
+    IN_BUILD = 17
     FIELD = 18
 
 
@@ -269,6 +276,21 @@ class FunctionId(IntEnum):
     NEGATE_INTERVAL = 234
     TO_INTERVAL = 235
     ADD_TIME = 236
+
+
+class JoinKind(IntEnum):
+    INNER = 0
+    LEFT = 1
+    SEMI = 2
+    ANTI = 3
+    MARK = 4
+    SINGLE = 5
+
+
+class JoinSide(IntEnum):
+    INPUT = 0
+    BUILD = 1
+    MARK = 2
 
 
 # struct module formats, little endian, padding explicit; offsets in bytes by field

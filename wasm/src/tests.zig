@@ -54,6 +54,7 @@ test {
     _ = @import("format/text/json.zig");
     _ = @import("format/text/json_fuzz.zig");
     _ = @import("kernel/arithmetic.zig");
+    _ = @import("kernel/block_filter.zig");
     _ = @import("kernel/boolean.zig");
     _ = @import("kernel/cast.zig");
     _ = @import("kernel/choose.zig");
@@ -67,6 +68,10 @@ test {
     _ = @import("kernel/text.zig");
     _ = @import("operator/aggregate.zig");
     _ = @import("operator/group_table.zig");
+    _ = @import("operator/join.zig");
+    _ = @import("operator/join_index.zig");
+    _ = @import("operator/join_keys.zig");
+    _ = @import("operator/join_table.zig");
     _ = @import("operator/row_order.zig");
     _ = @import("operator/sort.zig");
     _ = @import("parquet_fuzz.zig");
@@ -79,6 +84,7 @@ test {
     _ = @import("plan/function_number.zig");
     _ = @import("plan/function_text.zig");
     _ = @import("plan/function_time.zig");
+    _ = @import("plan/join_parser.zig");
     _ = @import("plan/plan.zig");
     _ = @import("prune.zig");
     _ = @import("qmcb.zig");
