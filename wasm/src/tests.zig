@@ -65,6 +65,7 @@ test {
     _ = @import("kernel/reduce.zig");
     _ = @import("kernel/sort_keys.zig");
     _ = @import("kernel/take.zig");
+    _ = @import("kernel/temporal.zig");
     _ = @import("operator/aggregate.zig");
     _ = @import("operator/group_table.zig");
     _ = @import("operator/row_order.zig");
