@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from querymode._abi import AggregateOp, ArithmeticOp, CompareOp
 from querymode.errors import error
+from querymode.expr_text import TextMethods
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from querymode.types import DataType
 
 
-class Expr:
+class Expr(TextMethods):
     """Something that has a value for every row."""
 
     __slots__ = ()
@@ -45,10 +46,10 @@ class Expr:
 
     def is_in(self, values: Iterable[object]) -> Expr:
         """True where the value is one of these; NULL in the list turns a miss into NULL, as in SQL."""
-        return InList(self, listed(values, "is_in"))
+        return InList(self, listed(values, "is_in", computed=True))
 
     def not_in(self, values: Iterable[object]) -> Expr:
-        return Not(InList(self, listed(values, "not_in")))
+        return Not(InList(self, listed(values, "not_in", computed=True)))
 
     def between(self, low: object, high: object) -> Expr:
         """Both ends included."""
@@ -147,6 +148,19 @@ class Expr:
             raise error("NOT_SUPPORTED", f"cast takes a type such as 'int64', not {_kind(data_type)}")
         return Cast(self, target, not strict)
 
+    # ---- functions ----
+
+    def _call(self, name: str, *arguments: object) -> Expr:
+        return Function(name, (self, *map(as_expr, arguments)))
+
+    def fill_null(self, *values: object) -> Expr:
+        """The value, or where it is NULL the first of these that is not."""
+        return Coalesce((self, *map(as_expr, values)))
+
+    def field(self, name: str) -> Expr:
+        """One field of a structure."""
+        return Field(self, name)
+
     # ---- aggregates and names ----
 
     def sum(self) -> Aggregate:
@@ -222,6 +236,8 @@ class Between(Expr):
 
 
 class InList(Expr):
+    """Values are constants, or expressions, which are compared one by one."""
+
     __slots__ = ("value", "values")
 
     def __init__(self, value: Expr, values: tuple[object, ...]) -> None:
@@ -327,6 +343,99 @@ class Cast(Expr):
         return f"{self.value}.cast({str(self.target)!r}{', strict=False' if self.attempt else ''})"
 
 
+class Function(Expr):
+    """A function by its name in functions.py."""
+
+    __slots__ = ("arguments", "name")
+
+    def __init__(self, name: str, arguments: tuple[Expr, ...]) -> None:
+        if not isinstance(name, str):
+            raise error("NOT_SUPPORTED", f"a function is called by its name (str), not {_kind(name)}")
+        self.name = name.lower()
+        self.arguments = arguments
+
+    def __str__(self) -> str:
+        if self.arguments and hasattr(Expr, self.name):
+            first, *rest = self.arguments
+            return f"{first}.{self.name}({', '.join(map(str, rest))})"
+        return f"call({', '.join((repr(self.name), *map(str, self.arguments)))})"
+
+
+class Case(Expr):
+    """The value of the first condition that is true; the last value, if there is one more, for the rest."""
+
+    __slots__ = ("conditions", "values")
+
+    def __init__(self, conditions: tuple[Expr, ...], values: tuple[Expr, ...]) -> None:
+        if not conditions or not 0 <= len(values) - len(conditions) <= 1:
+            raise error("INVALID_FILTER", f"CASE of {len(conditions)} conditions and {len(values)} values")
+        self.conditions = conditions
+        self.values = values
+
+    def __str__(self) -> str:
+        shown = "".join(
+            f"{'.' * (number > 0)}when({condition}).then({value})"
+            for number, (condition, value) in enumerate(zip(self.conditions, self.values, strict=False))
+        )
+        rest = self.values[len(self.conditions) :]
+        return shown + (f".otherwise({rest[0]})" if rest else "")
+
+
+class Then(Case):
+    """A CASE that may still get more branches."""
+
+    __slots__ = ()
+
+    def when(self, condition: object) -> When:
+        return When(as_expr(condition), self.conditions, self.values)
+
+    def otherwise(self, value: object) -> Expr:
+        return Case(self.conditions, (*self.values, as_expr(value)))
+
+
+class When:
+    """`when(condition)` waits for its `then(value)`."""
+
+    __slots__ = ("condition", "conditions", "values")
+
+    def __init__(self, condition: Expr, conditions: tuple[Expr, ...], values: tuple[Expr, ...]) -> None:
+        self.condition = condition
+        self.conditions = conditions
+        self.values = values
+
+    def then(self, value: object) -> Then:
+        return Then((*self.conditions, self.condition), (*self.values, as_expr(value)))
+
+
+class Coalesce(Expr):
+    """The first value that is not NULL."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: tuple[Expr, ...]) -> None:
+        if not values:
+            raise error("INVALID_FILTER", "coalesce takes at least one value")
+        self.values = values
+
+    def __str__(self) -> str:
+        return f"coalesce({', '.join(map(str, self.values))})"
+
+
+class Field(Expr):
+    """One field of a structure."""
+
+    __slots__ = ("name", "value")
+
+    def __init__(self, value: Expr, name: str) -> None:
+        if not isinstance(name, str):
+            raise error("COLUMN_NOT_FOUND", f"field takes a name (str), not {_kind(name)}")
+        self.value = value
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"{self.value}.field({self.name!r})"
+
+
 class Alias(Expr):
     __slots__ = ("name", "value")
 
@@ -402,15 +511,30 @@ def lit(value: object) -> Expr:
     return as_expr(value)
 
 
+def when(condition: object) -> When:
+    """`when(col("a") > 5).then("big").when(…).then(…).otherwise("small")`: SQL's CASE."""
+    return When(as_expr(condition), (), ())
+
+
+def coalesce(*values: object) -> Expr:
+    """The first of the values that is not NULL."""
+    return Coalesce(tuple(map(as_expr, values)))
+
+
+def call(name: str, *arguments: object) -> Expr:
+    """A function by its SQL name: `call("upper", col("name"))`."""
+    return Function(name, tuple(map(as_expr, arguments)))
+
+
 def as_expr(value: object) -> Expr:
     return value if isinstance(value, Expr) else Literal(value)
 
 
-def listed(values: object, what: str) -> tuple[object, ...]:
+def listed(values: object, what: str, *, computed: bool = False) -> tuple[object, ...]:
     if isinstance(values, (str, bytes, Expr)) or not hasattr(values, "__iter__"):
         raise error("INVALID_FILTER", f"{what} takes a list of values, not {_kind(values)}")
-    items: tuple[object, ...] = tuple(values)
-    if any(isinstance(item, Expr) for item in items):
+    items = tuple(item.value if isinstance(item, Literal) else item for item in values)
+    if not computed and any(isinstance(item, Expr) for item in items):
         raise error("INVALID_FILTER", f"{what} takes constant values, not expressions")
     return items
 

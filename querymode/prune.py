@@ -253,6 +253,8 @@ class _Rewriter:
 def _is_plain(value: object) -> bool:
     """Neither NULL nor NaN: those have rules of their own, and pruning keeps out of them."""
     given = plain(value)
+    if isinstance(given, Expr):
+        return False
     return given is not None and not (isinstance(given, float) and given != given)
 
 

@@ -1047,23 +1047,7 @@ fn mark_used(query: *const Query, filter_count: usize, used: []bool) void {
 }
 
 fn mark_columns(expression: *const Expression, used: []bool) void {
-    switch (expression.node) {
-        .column => |index| used[index] = true,
-        .literal => {},
-        .compare => |node| {
-            mark_columns(node.left, used);
-            mark_columns(node.right, used);
-        },
-        .between => |node| mark_columns(node.value, used),
-        .in_list => |node| mark_columns(node.value, used),
-        .like => |node| mark_columns(node.value, used),
-        .is_null => |node| mark_columns(node.value, used),
-        .logical_and, .logical_or => |terms| for (terms) |*term| mark_columns(term, used),
-        .logical_not, .negate => |term| mark_columns(term, used),
-        .arithmetic => |node| {
-            mark_columns(node.left, used);
-            mark_columns(node.right, used);
-        },
-        .cast => |node| mark_columns(node.value, used),
-    }
+    if (expression.node == .column) used[expression.node.column] = true;
+    var children = expression.children();
+    while (children.next()) |child| mark_columns(child, used);
 }

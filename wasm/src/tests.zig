@@ -57,6 +57,7 @@ test {
     _ = @import("kernel/boolean.zig");
     _ = @import("kernel/calendar.zig");
     _ = @import("kernel/cast.zig");
+    _ = @import("kernel/choose.zig");
     _ = @import("kernel/compare.zig");
     _ = @import("kernel/hash.zig");
     _ = @import("kernel/in_list.zig");
@@ -66,6 +67,7 @@ test {
     _ = @import("kernel/sort_keys.zig");
     _ = @import("kernel/take.zig");
     _ = @import("kernel/temporal.zig");
+    _ = @import("kernel/text.zig");
     _ = @import("operator/aggregate.zig");
     _ = @import("operator/group_table.zig");
     _ = @import("operator/row_order.zig");
@@ -76,6 +78,10 @@ test {
     _ = @import("plan/aggregate_parser.zig");
     _ = @import("plan/expression.zig");
     _ = @import("plan/expression_parser.zig");
+    _ = @import("plan/function.zig");
+    _ = @import("plan/function_number.zig");
+    _ = @import("plan/function_text.zig");
+    _ = @import("plan/function_time.zig");
     _ = @import("plan/plan.zig");
     _ = @import("prune.zig");
     _ = @import("qmcb.zig");
