@@ -59,6 +59,8 @@ test {
     _ = @import("kernel/cast.zig");
     _ = @import("kernel/choose.zig");
     _ = @import("kernel/compare.zig");
+    _ = @import("kernel/construct.zig");
+    _ = @import("kernel/difference.zig");
     _ = @import("kernel/hash.zig");
     _ = @import("kernel/in_list.zig");
     _ = @import("kernel/like.zig");
