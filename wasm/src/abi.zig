@@ -263,6 +263,45 @@ pub const FunctionId = enum(u16) {
     to_interval = 235,
     /// A date and a time of day.
     add_time = 236,
+    /// Days, or units of the result's type, since 1970.
+    from_number = 237,
+    /// Seconds since 1970.
+    to_timestamp = 238,
+};
+
+/// Parts of dates, times and intervals, and units of time: the first argument of the functions that
+/// take one, a constant of u8.
+pub const DatePart = enum(u8) {
+    year = 0,
+    month = 1,
+    day = 2,
+    decade = 3,
+    century = 4,
+    millennium = 5,
+    microsecond = 6,
+    millisecond = 7,
+    second = 8,
+    minute = 9,
+    hour = 10,
+    /// Sunday is 0.
+    dayofweek = 11,
+    /// Monday is 1, Sunday 7.
+    isodow = 12,
+    week = 13,
+    isoyear = 14,
+    quarter = 15,
+    dayofyear = 16,
+    yearweek = 17,
+    era = 18,
+    /// Seconds since 1970, with their fraction.
+    epoch = 19,
+    julian = 20,
+    nanosecond = 21,
+    epoch_ms = 22,
+    epoch_us = 23,
+    epoch_ns = 24,
+    /// Seconds east of UTC, which is where instants are read.
+    timezone = 25,
 };
 
 pub const CompareOp = enum(u8) { eq = 0, neq = 1, lt = 2, lte = 3, gt = 4, gte = 5 };
@@ -476,7 +515,7 @@ pub const structs = .{
 pub const enums = .{
     Status,       TypeTag,     TimeUnit,       NodeTag,    ExpressionTag, CompareOp,
     ArithmeticOp, AggregateOp, AggregatePhase, SourceKind, TextFormat,    OutputState,
-    FileFormat,   FunctionId,  JoinKind,       JoinSide,
+    FileFormat,   FunctionId,  JoinKind,       JoinSide,   DatePart,
 };
 pub const constants = .{
     .{ "PLAN_MAGIC", plan_magic },
