@@ -12,6 +12,10 @@ ROW_COUNT_MAX = 4294967295
 SCAN_VERIFY_CRC = 1
 SCAN_FILTER_FIRST = 2
 SCAN_PLAN_ONLY = 4
+BUILD_NULL_EQUAL = 1
+BUILD_BLOOM = 2
+IN_BUILD_BLOOM = 1
+IN_BUILD_NULL_AWARE = 2
 OFFSET_UNKNOWN = 18446744073709551615
 COLUMN_UNKNOWN = 4294967295
 
@@ -77,6 +81,8 @@ class NodeTag(IntEnum):
     SORT = 4
     LIMIT = 5
     GATHER = 6
+    JOIN = 7
+    BUILD = 8
 
 
 class ExpressionTag(IntEnum):
@@ -96,6 +102,7 @@ class ExpressionTag(IntEnum):
     CALL = 14
     CASE = 15
     COALESCE = 16
+    IN_BUILD = 17
     FIELD = 18
 
 
@@ -269,6 +276,52 @@ class FunctionId(IntEnum):
     NEGATE_INTERVAL = 234
     TO_INTERVAL = 235
     ADD_TIME = 236
+    FROM_NUMBER = 237
+    TO_TIMESTAMP = 238
+
+
+class JoinKind(IntEnum):
+    INNER = 0
+    LEFT = 1
+    SEMI = 2
+    ANTI = 3
+    MARK = 4
+    SINGLE = 5
+
+
+class JoinSide(IntEnum):
+    INPUT = 0
+    BUILD = 1
+    MARK = 2
+
+
+class DatePart(IntEnum):
+    YEAR = 0
+    MONTH = 1
+    DAY = 2
+    DECADE = 3
+    CENTURY = 4
+    MILLENNIUM = 5
+    MICROSECOND = 6
+    MILLISECOND = 7
+    SECOND = 8
+    MINUTE = 9
+    HOUR = 10
+    DAYOFWEEK = 11
+    ISODOW = 12
+    WEEK = 13
+    ISOYEAR = 14
+    QUARTER = 15
+    DAYOFYEAR = 16
+    YEARWEEK = 17
+    ERA = 18
+    EPOCH = 19
+    JULIAN = 20
+    NANOSECOND = 21
+    EPOCH_MS = 22
+    EPOCH_US = 23
+    EPOCH_NS = 24
+    TIMEZONE = 25
 
 
 # struct module formats, little endian, padding explicit; offsets in bytes by field

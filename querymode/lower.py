@@ -14,8 +14,8 @@ from __future__ import annotations
 from querymode._abi import AggregatePhase
 from querymode.bind import bind, bind_keys, columns_of
 from querymode.expr import Column, Expr
-from querymode.rewrite import substitute
 from querymode.file_table import FileTable
+from querymode.optimize import optimize, reduces
 from querymode.plan import (
     UNLIMITED,
     Filter,
@@ -32,6 +32,7 @@ from querymode.plan import (
     Union,
 )
 from querymode.prune import rewrite
+from querymode.rewrite import substitute
 from querymode.schema import Schema
 from querymode.wire import Wire, state_fields
 
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
     from querymode.prune import Pruning
 
 from querymode._abi import NodeTag
-_EXCHANGE = hasattr(NodeTag, 'PARTITION')
+
+_EXCHANGE = hasattr(NodeTag, "PARTITION")
 #: Groups that a lane keeps before it hands them on; a table of them fits the second-level cache.
 GROUP_LIMIT = 1 << 16
 #: Tables of fewer rows are aggregated without partitions: there cannot be many groups.
@@ -128,6 +130,7 @@ class Stage:
         "final",
         "final_builds",
         "function",
+        "given",
         "merges",
         "one_row_lanes",
         "partition_count",
@@ -148,7 +151,8 @@ class Stage:
         self.partition_count = 0
         #: The final plan merges: every lane's answer is a sorted run.
         self.merges = False
-        #: Instead of a final plan: a Python function over Arrow batches.
+        #: Instead of a final plan: a Python function over Arrow batches, and what it is given.
+        self.given = self.schema
         self.function: Callable[[pyarrow.RecordBatch], pyarrow.RecordBatch] | None = None
 
     @property
@@ -163,7 +167,7 @@ def lower(node: Node) -> Stage:
     """The last stage of a plan. Nodes do not change, so a frame that is asked again is not bound again."""
     found: Stage | None = getattr(node, "_stage", None)
     if found is None:
-        found = node._stage = _Lowering(node).stage()
+        found = node._stage = _Lowering(optimize(node)).stage()
     return found
 
 
@@ -330,9 +334,7 @@ class _Lowering:
     def _union(self, node: Union, needed: set[str] | None) -> _Pipe:
         lines: list[_Line] = []
         row_count: int | None = 0
-        wanted = [
-            index for index, name in enumerate(node.schema.names) if needed is None or name in needed
-        ]
+        wanted = [index for index, name in enumerate(node.schema.names) if needed is None or name in needed]
         for child in node.inputs:
             names = [child.schema.names[index] for index in wanted]
             pipe = self._pipe(child, set(names))
@@ -382,8 +384,8 @@ class _Lowering:
         wire.build(keys, null_equal=node.null_equal, bloom=False)
         build = Build(right.close(), wire.encoded())
         below = self._sought_on(node.left, sought)
-        if node.kind in ("inner", "semi") and len(node.keys) == 1 and self._reduces(node):
-            (ours, other), = node.keys
+        if node.kind in ("inner", "semi") and len(node.keys) == 1 and reduces(node):
+            ((ours, other),) = node.keys
             below.append((ours, build, other))
         pipe = self._pipe(node.left, left_needed, below)
         for line in pipe.lines:
@@ -394,11 +396,6 @@ class _Lowering:
 
     def _sought_on(self, side: Node, sought: Sequence[_Sought]) -> list[_Sought]:
         return [item for item in sought if _reads_only(item[0], side.schema)]
-
-    def _reduces(self, node: Join) -> bool:
-        from querymode.optimize import reduces
-
-        return reduces(node)
 
     # ---- steps over all rows ----
 
@@ -415,7 +412,9 @@ class _Lowering:
                 line.drops_rows = True
             return pipe
         states = state_fields(node, pipe.schema)
-        partitioned = _EXCHANGE and bool(node.keys) and (pipe.row_count is None or pipe.row_count >= PARTITION_ROWS_MIN)
+        partitioned = (
+            _EXCHANGE and bool(node.keys) and (pipe.row_count is None or pipe.row_count >= PARTITION_ROWS_MIN)
+        )
         count = _partition_count(pipe.row_count) if partitioned else 0
         for line in pipe.lines:
             line.wire.aggregate(node, AggregatePhase.PARTIAL, GROUP_LIMIT if partitioned else 0)
@@ -478,7 +477,7 @@ class _Lowering:
             pipe = _output_pipe(pipe.close(), parallel=pipe.parallel)
         stage = pipe.close()
         stage.function = node.function
-        stage.schema = node.schema
+        stage.given, stage.schema = stage.schema, node.schema
         return _output_pipe(stage, parallel=pipe.parallel)
 
     def _cut(self, pipe: _Pipe) -> _Pipe:

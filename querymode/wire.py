@@ -82,7 +82,9 @@ class Wire:
             outputs.append((step.mark, _abi.JoinSide.MARK, 0))
             fields.append((step.mark, BOOL))
         keys = [bind_keys(ours, self.schema, other, theirs)[0].wire for ours, other in step.keys]
-        wire = struct.pack("<BHBH", NodeTag.JOIN, build, _abi.JoinKind[step.kind.upper()], len(keys)) + b"".join(keys)
+        wire = struct.pack(
+            "<BHBH", NodeTag.JOIN, build, _abi.JoinKind[step.kind.upper()], len(keys)
+        ) + b"".join(keys)
         wire += len(outputs).to_bytes(2, "little")
         wire += b"".join(encode_name(name) + struct.pack("<BH", side, index) for name, side, index in outputs)
         wire += bytes((step.residual is not None,))
@@ -163,7 +165,9 @@ def state_fields(step: GroupBy, schema: Schema) -> list[tuple[str, DataType]]:
     return fields
 
 
-def encode_plan(fields: Sequence[tuple[str, DataType]], steps: Sequence[bytes], build_count: int = 0) -> bytes:
+def encode_plan(
+    fields: Sequence[tuple[str, DataType]], steps: Sequence[bytes], build_count: int = 0
+) -> bytes:
     """A plan's wire form: what goes in, and the steps in order. `with_builds` names the builds later."""
     head = _HEAD.pack(_abi.PLAN_MAGIC, _abi.VERSION, build_count) + bytes(4 * build_count)
     inputs = b"".join(encode_name(name) + encode_type(data_type) for name, data_type in fields)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from querymode._abi import AggregateOp, AggregatePhase
-from querymode.errors import QueryModeError
 from querymode.execute.single import outputs
 from querymode.expr import Aggregate, Between, Column, Expr, Literal
 from querymode.plan import GroupBy, Node
@@ -44,7 +41,10 @@ def _extremes(instance: Instance, key_range: KeyRange, query: QueryRun) -> tuple
     from querymode._abi import SourceKind
 
     stage = key_range.build.stage
-    calls = [("least", Aggregate(AggregateOp.MIN, key_range.key)), ("greatest", Aggregate(AggregateOp.MAX, key_range.key))]
+    calls = [
+        ("least", Aggregate(AggregateOp.MIN, key_range.key)),
+        ("greatest", Aggregate(AggregateOp.MAX, key_range.key)),
+    ]
     step = GroupBy(_Rows(stage.schema), (), calls)
     wire = Wire(stage.schema)
     wire.aggregate(step, AggregatePhase.COMPLETE)

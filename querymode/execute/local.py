@@ -178,7 +178,7 @@ class QueryRun:
     def answer(self) -> Answer:
         answer = self._answer
         for stage in self._stages:
-            self._results[id(stage)] = self._run_stage(stage)
+            self._results[id(stage)] = self.run_stage(stage)
             self._release_inputs(stage)
         lanes = self._results[id(self.last)]
         answer.batches = [batch.data for lane in lanes for batch in lane]
@@ -193,15 +193,19 @@ class QueryRun:
 
     def batches(self) -> Iterator[Any]:
         last = self.last
-        if last.final is not None or last.function is not None or not any(map(self._lane_count, last.branches)):
+        if (
+            last.final is not None
+            or last.function is not None
+            or not any(map(self._lane_count, last.branches))
+        ):
             yield from self.answer().batches
             return
         for stage in self._stages[:-1]:
-            self._results[id(stage)] = self._run_stage(stage)
+            self._results[id(stage)] = self.run_stage(stage)
             self._release_inputs(stage)
         yield from self._stage_run(last, streams=True).batches()
 
-    def _run_stage(self, stage: Stage) -> list[list[Batch]]:
+    def run_stage(self, stage: Stage) -> list[list[Batch]]:
         run = self._stage_run(stage)
         try:
             run.run()
@@ -215,7 +219,7 @@ class QueryRun:
         if stage.function is not None:
             from querymode.execute.callables import apply
 
-            return apply(stage, lanes, self)
+            return apply(stage, stage.given, lanes, self)
         return lanes
 
     def _run_partitions(self, stage: Stage, lanes: list[list[Batch]]) -> list[list[Batch]]:
@@ -302,7 +306,12 @@ class QueryRun:
     def _worker_count(self, stage: Stage, lane_count: int) -> int:
         """Workers that have something to do. Rows that the first lane has anyway are read by one alone."""
         table = stage.branches[0].source
-        if isinstance(table, FileTable) and len(stage.branches) == 1 and table.lanes and stage.rows_needed is not None:
+        if (
+            isinstance(table, FileTable)
+            and len(stage.branches) == 1
+            and table.lanes
+            and stage.rows_needed is not None
+        ):
             is_enough = not stage.branches[0].drops_rows and stage.rows_needed <= table.lane_rows(0)
             if is_enough or self._alone:
                 return 1

@@ -16,7 +16,7 @@ import time
 from collections import deque
 
 from querymode import _pool, _wasm
-from querymode._abi import OutputState, SourceKind
+from querymode._abi import OutputState
 from querymode.errors import MemoryExceededError, error
 from querymode.execute import threads
 from querymode.execute.feeds import InputBlock, push_batches
@@ -64,7 +64,13 @@ class StageRun:
     """One attempt at a stage."""
 
     def __init__(
-        self, query: QueryRun, stage: Stage, feeds: Sequence[Feed], worker_count: int, *, streams: bool = False
+        self,
+        query: QueryRun,
+        stage: Stage,
+        feeds: Sequence[Feed],
+        worker_count: int,
+        *,
+        streams: bool = False,
     ) -> None:
         self.query = query
         self.stage = stage
@@ -362,14 +368,21 @@ class StageRun:
             if output.address:
                 self._hold(output.size, lane)
                 # Nobody else looks at an unfinished lane, but for its number of rows, and a stream's reader.
-                self._deliver(lane, Batch(self._copied(instance, output), output.size, output.row_count, output.partition))
+                self._deliver(
+                    lane,
+                    Batch(self._copied(instance, output), output.size, output.row_count, output.partition),
+                )
             if output.state != OutputState.MORE_OUTPUT:
                 return
             output = instance.query_next(query)
 
     def _copied(self, instance: Instance, output: Output) -> Any:
         export = self.query.export
-        if export is not None and self.stage is self.query.last and (self.stage.final is None or self.finalising):
+        if (
+            export is not None
+            and self.stage is self.query.last
+            and (self.stage.final is None or self.finalising)
+        ):
             return export(instance.view(output.address, output.size))
         return instance.read(output.address, output.size)
 

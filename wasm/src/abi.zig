@@ -90,7 +90,32 @@ pub const NodeTag = enum(u8) {
     limit = 5,
     /// The whole answer leaves as one batch, however large.
     gather = 6,
+    join = 7,
+    /// The last step: rows become a table that joins and `in_build` of other plans look into.
+    build = 8,
 };
+
+pub const JoinKind = enum(u8) {
+    inner = 0,
+    left = 1,
+    semi = 2,
+    anti = 3,
+    /// Every row once, with TRUE, FALSE or NULL: whether it has a match.
+    mark = 4,
+    /// A left join that fails where a row has several matches.
+    single = 5,
+};
+
+/// Where an output column of a join comes from.
+pub const JoinSide = enum(u8) { input = 0, build = 1, mark = 2 };
+
+pub const build_null_equal: u8 = 1;
+pub const build_bloom: u8 = 2;
+
+/// A Bloom filter is enough: TRUE may be wrong.
+pub const in_build_bloom: u8 = 1;
+/// As IN (subquery): a miss is NULL where the build has a NULL key, or the key is NULL and the build not empty.
+pub const in_build_null_aware: u8 = 2;
 
 pub const ExpressionTag = enum(u8) {
     column = 1,
@@ -110,6 +135,7 @@ pub const ExpressionTag = enum(u8) {
     call = 14,
     case = 15,
     coalesce = 16,
+    in_build = 17,
     /// One field of a structure.
     field = 18,
 };
@@ -237,6 +263,45 @@ pub const FunctionId = enum(u16) {
     to_interval = 235,
     /// A date and a time of day.
     add_time = 236,
+    /// Days, or units of the result's type, since 1970.
+    from_number = 237,
+    /// Seconds since 1970.
+    to_timestamp = 238,
+};
+
+/// Parts of dates, times and intervals, and units of time: the first argument of the functions that
+/// take one, a constant of u8.
+pub const DatePart = enum(u8) {
+    year = 0,
+    month = 1,
+    day = 2,
+    decade = 3,
+    century = 4,
+    millennium = 5,
+    microsecond = 6,
+    millisecond = 7,
+    second = 8,
+    minute = 9,
+    hour = 10,
+    /// Sunday is 0.
+    dayofweek = 11,
+    /// Monday is 1, Sunday 7.
+    isodow = 12,
+    week = 13,
+    isoyear = 14,
+    quarter = 15,
+    dayofyear = 16,
+    yearweek = 17,
+    era = 18,
+    /// Seconds since 1970, with their fraction.
+    epoch = 19,
+    julian = 20,
+    nanosecond = 21,
+    epoch_ms = 22,
+    epoch_us = 23,
+    epoch_ns = 24,
+    /// Seconds east of UTC, which is where instants are read.
+    timezone = 25,
 };
 
 pub const CompareOp = enum(u8) { eq = 0, neq = 1, lt = 2, lte = 3, gt = 4, gte = 5 };
@@ -450,7 +515,7 @@ pub const structs = .{
 pub const enums = .{
     Status,       TypeTag,     TimeUnit,       NodeTag,    ExpressionTag, CompareOp,
     ArithmeticOp, AggregateOp, AggregatePhase, SourceKind, TextFormat,    OutputState,
-    FileFormat,   FunctionId,
+    FileFormat,   FunctionId,  JoinKind,       JoinSide,   DatePart,
 };
 pub const constants = .{
     .{ "PLAN_MAGIC", plan_magic },
@@ -462,6 +527,10 @@ pub const constants = .{
     .{ "SCAN_VERIFY_CRC", scan_verify_crc },
     .{ "SCAN_FILTER_FIRST", scan_filter_first },
     .{ "SCAN_PLAN_ONLY", scan_plan_only },
+    .{ "BUILD_NULL_EQUAL", build_null_equal },
+    .{ "BUILD_BLOOM", build_bloom },
+    .{ "IN_BUILD_BLOOM", in_build_bloom },
+    .{ "IN_BUILD_NULL_AWARE", in_build_null_aware },
     .{ "OFFSET_UNKNOWN", ErrorDetail.offset_unknown },
     .{ "COLUMN_UNKNOWN", ErrorDetail.column_unknown },
 };

@@ -344,6 +344,13 @@ pub const ColumnBuilder = struct {
     }
 };
 
+/// Chosen rows of a column, in `arena`.
+pub fn take_rows(arena: std.mem.Allocator, column: *const Column, indices: []const u32) Error!Column {
+    var builder: ColumnBuilder = try .init(arena, column.type);
+    try builder.append_indices(column, indices);
+    return builder.finish(arena);
+}
+
 fn expect_rows(builder: *const ColumnBuilder, expected: []const ?[]const u8) !void {
     var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
     defer arena.deinit();

@@ -144,7 +144,7 @@ pub const GroupTable = struct {
 };
 
 /// Integers of one width compare as their bits.
-fn Bits(comptime layout: schema.Layout) type {
+pub fn Bits(comptime layout: schema.Layout) type {
     return switch (layout) {
         .i8, .u8 => u8,
         .i16, .u16 => u16,
@@ -197,16 +197,16 @@ const SameRow = struct {
     }
 };
 
-inline fn same_bytes(a: []const u8, b: []const u8) bool {
+pub inline fn same_bytes(a: []const u8, b: []const u8) bool {
     return a.len == b.len and equal_bytes(a, b);
 }
 
-fn rows_equal(a: []const Column, a_row: usize, b: []const Column, b_row: usize) bool {
+pub fn rows_equal(a: []const Column, a_row: usize, b: []const Column, b_row: usize) bool {
     for (a, b) |*x, *y| if (!values_equal(x, a_row, y, b_row)) return false;
     return true;
 }
 
-fn values_equal(a: *const Column, a_row: usize, b: *const Column, b_row: usize) bool {
+pub fn values_equal(a: *const Column, a_row: usize, b: *const Column, b_row: usize) bool {
     const valid = a.is_valid(a_row);
     if (valid != b.is_valid(b_row)) return false;
     if (!valid) return true;

@@ -19,7 +19,9 @@ const in_list = @import("../kernel/in_list.zig");
 const interrupt = @import("../core/interrupt.zig");
 const column_module = @import("../core/column.zig");
 const like = @import("../kernel/like.zig");
+const join_table = @import("../operator/join_table.zig");
 const Interval = @import("../core/interval.zig").Interval;
+const JoinTable = join_table.JoinTable;
 const schema = @import("../core/schema.zig");
 const Column = column_module.Column;
 const DataType = schema.DataType;
@@ -74,6 +76,7 @@ pub const Expression = struct {
         case: Case,
         coalesce: []const Expression,
         field: StructureField,
+        in_build: InBuild,
     };
 
     pub const Compare = struct { op: abi.CompareOp, left: *const Expression, right: *const Expression };
@@ -106,6 +109,7 @@ pub const Expression = struct {
             .logical_not, .negate => |value| one_of(&.{value}, index),
             .logical_and, .logical_or, .coalesce => |terms| if (index < terms.len) &terms[index] else null,
             .call => |node| if (index < node.arguments.len) &node.arguments[index] else null,
+            .in_build => |node| if (index < node.keys.len) &node.keys[index] else null,
             .case => |node| if (index < node.conditions.len)
                 &node.conditions[index]
             else if (index - node.conditions.len < node.values.len)
@@ -133,6 +137,8 @@ pub const Expression = struct {
             return self.parent.child(self.index);
         }
     };
+
+    pub const InBuild = struct { table: *const JoinTable, keys: []const Expression, certainty: join_table.Certainty, null_aware: bool };
 
     pub fn is_literal(self: *const Expression) bool {
         return self.node == .literal;
@@ -179,6 +185,7 @@ pub fn evaluate(arena: std.mem.Allocator, expression: *const Expression, chunk: 
             return bool_column(count, bits, value.validity);
         },
         .is_null => |node| return evaluate_is_null(arena, node, chunk),
+        .in_build => |node| return evaluate_in_build(arena, node, chunk),
         .logical_and => |terms| return evaluate_logical(.@"and", arena, terms, chunk),
         .logical_or => |terms| return evaluate_logical(.@"or", arena, terms, chunk),
         .logical_not => |term| {
@@ -350,6 +357,16 @@ fn evaluate_in(arena: std.mem.Allocator, node: Expression.InList, chunk: *const 
     }
     if (!node.has_null) return bool_column(chunk.row_count, bits, value.validity);
     return bool_column(chunk.row_count, bits, try both_valid(arena, chunk.row_count, value.validity, bits));
+}
+
+/// Whether keys are among those of a build: FALSE for NULL keys, unless they matter.
+fn evaluate_in_build(arena: std.mem.Allocator, node: Expression.InBuild, chunk: *const Chunk) Error!Column {
+    const keys = try arena.alloc(Column, node.keys.len);
+    for (keys, node.keys) |*key, *expression| key.* = try evaluate(arena, expression, chunk);
+    const selection = if (chunk.selection) |selection| selection.bits else null;
+    const bits = try node.table.contains(arena, keys, chunk.row_count, selection, node.certainty);
+    const validity = if (node.null_aware) try node.table.membership_validity(arena, keys, chunk.row_count, bits) else null;
+    return bool_column(chunk.row_count, bits, validity);
 }
 
 fn evaluate_is_null(arena: std.mem.Allocator, node: Expression.IsNull, chunk: *const Chunk) Error!Column {

@@ -17,6 +17,7 @@
 //!       case        u16 branches ≥ 1 × (expression (bool), expression), u8 has else, [expression]      values of one type
 //!       coalesce    u16 count ≥ 1, count × expression                   of one type
 //!       field       u16 index, expression (structure)
+//!       in_build    u16 build, u8 flags (`in_build_…`), u16 keys × expression    of the build's key types
 //!     value       type, u8 is null, [the value: fixed size, or u32 length and bytes, or one byte of bool]
 const std = @import("std");
 const abi = @import("../abi.zig");
@@ -32,6 +33,7 @@ const Column = column_module.Column;
 const DataType = schema.DataType;
 const Expression = expression_module.Expression;
 const Field = schema.Field;
+const JoinTable = @import("../operator/join_table.zig").JoinTable;
 
 pub const Error = error{ InvalidFormat, InvalidFilter, InvalidAggregate, NotSupported, OutOfMemory };
 
@@ -43,6 +45,10 @@ pub const Parser = struct {
     cursor: Cursor,
     /// Columns that expressions of the current step may name.
     fields: []const Field = &.{},
+    /// Tables that the plan may look into.
+    builds: []const *JoinTable = &.{},
+    /// Set while somebody wants to know which columns are named.
+    named: ?[]bool = null,
 
     /// A u16 count of things that take at least `size_min` bytes each, so that a lying count
     /// cannot make us allocate more than a small multiple of the plan.
@@ -103,6 +109,7 @@ pub const Parser = struct {
             .column => {
                 const index = try self.cursor.read_int(u16);
                 if (index >= self.fields.len) return refuse("column {d} of {d}", .{ index, self.fields.len });
+                if (self.named) |named| named[index] = true;
                 return .{ .type = self.fields[index].type, .node = .{ .column = index } };
             },
             .literal => {
@@ -130,6 +137,7 @@ pub const Parser = struct {
                 if (!is_signed(child.type)) return refuse("minus of something that has no sign", .{});
                 return .{ .type = child.type, .node = .{ .negate = child } };
             },
+            .in_build => return self.parse_in_build(depth),
             .cast => {
                 const attempt = try self.cursor.read_flag();
                 const target = try schema.read_type(&self.cursor, self.arena);
@@ -285,6 +293,38 @@ pub const Parser = struct {
         const right = try self.parse_child(depth);
         if (!arithmetic_fits(op, left.type, right.type, result)) return refuse("arithmetic on types it is not defined for", .{});
         return .{ .type = result, .node = .{ .arithmetic = .{ .op = op, .left = left, .right = right } } };
+    }
+
+    fn parse_in_build(self: *Parser, depth: u32) Error!Expression {
+        const table = try self.parse_build();
+        const flags = try self.cursor.read_int(u8);
+        if (flags & ~(abi.in_build_bloom | abi.in_build_null_aware) != 0) return refuse("flags {d} of in_build", .{flags});
+        if (flags == abi.in_build_bloom | abi.in_build_null_aware) return refuse("a Bloom filter does not know about NULL", .{});
+        const keys = try self.parse_build_keys(table, depth + 1);
+        return boolean(.{ .in_build = .{
+            .table = table,
+            .keys = keys,
+            .certainty = if (flags & abi.in_build_bloom != 0) .maybe else .sure,
+            .null_aware = flags & abi.in_build_null_aware != 0,
+        } });
+    }
+
+    /// Which of the plan's builds.
+    pub fn parse_build(self: *Parser) Error!*JoinTable {
+        const index = try self.cursor.read_int(u16);
+        if (index >= self.builds.len) return refuse("build {d} of {d}", .{ index, self.builds.len });
+        return self.builds[index];
+    }
+
+    /// Keys to look up in a table: as many as it has, of the same types.
+    pub fn parse_build_keys(self: *Parser, table: *const JoinTable, depth: u32) Error![]const Expression {
+        const keys = try self.arena.alloc(Expression, try self.read_count(3));
+        if (keys.len != table.key_types.len) return refuse("{d} keys for a build of {d}", .{ keys.len, table.key_types.len });
+        for (keys, table.key_types, 0..) |*key, wanted, i| {
+            key.* = try self.parse_expression(depth);
+            if (!key.type.eql(wanted)) return refuse("key {d} is {s}, the build's is {s}", .{ i, @tagName(key.type.tag), @tagName(wanted.tag) });
+        }
+        return keys;
     }
 
     /// One value of one type, as a column of one row.
