@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 _BUILDS_AT = 8
 
 
-def encode_build(
-    keys: Sequence[bytes], *, nulls_equal: bool = False, with_filter: bool = False
-) -> bytes:
+def encode_build(keys: Sequence[bytes], *, nulls_equal: bool = False, with_filter: bool = False) -> bytes:
     """The last step of a build. All columns that reach it are kept; `keys` are expressions over them."""
     flags = nulls_equal * _abi.BUILD_NULL_EQUAL | with_filter * _abi.BUILD_BLOOM
     return bytes((NodeTag.BUILD, flags)) + _expressions(keys)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from querymode._abi import CompareOp
 from querymode.bind import columns_of
+from querymode.common import share
 from querymode.estimate import Estimator
 from querymode.expr import And, Between, Column, Compare, Expr, InList, IsNull, Like, Literal, Not, Or
 from querymode.plan import (
@@ -28,7 +29,7 @@ from querymode.plan import (
     Step,
     Union,
 )
-from querymode.rewrite import all_of, conjuncts, substitute
+from querymode.rewrite import all_of, column_uses, conjuncts, identity, substitute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ SOUGHT_PART = 0.7
 
 def optimize(node: Node) -> Node:
     """The plan to run."""
-    return node if _is_settled(node) else _Optimizer(node).result()
+    return share(node if _is_settled(node) else _Optimizer(node).result())
 
 
 def _is_settled(node: Node) -> bool:
@@ -112,7 +113,7 @@ class _Optimizer:
             plain = all(isinstance(items[name], Column | Literal) for name in columns_in(term))
             (below if plain else above).append(term)
         child = self._push(node.input, [substitute(term, items) for term in below])
-        return _filtered(Project(child, node.items), above)
+        return _filtered(projected(child, node.items), above)
 
     def _group_by(self, node: GroupBy, terms: list[Expr]) -> Node:
         keys = dict(node.keys)
@@ -336,6 +337,31 @@ class _Order:
         return Join(left, right, "inner", keys, all_of(residual) if residual else None)
 
 
+# ---- projections ----
+
+
+def projected(node: Node, items: Sequence[tuple[str, Expr]]) -> Node:
+    """A projection. One right above another becomes one, where nothing is computed twice for it."""
+    if isinstance(node, Project) and not _repeats(node, items):
+        inner = dict(node.items)
+        return projected(node.input, [(name, substitute(item, inner)) for name, item in items])
+    names = tuple(name for name, _ in items)
+    if names == node.schema.names and all(
+        isinstance(item, Column) and item.name == name for name, item in items
+    ):
+        return node
+    return Project(node, items)
+
+
+def _repeats(node: Project, items: Sequence[tuple[str, Expr]]) -> bool:
+    """Whether some item of the inner projection, other than a plain column, is used more than once."""
+    uses: dict[str, int] = {}
+    for _, item in items:
+        for name in column_uses(item):
+            uses[name] = uses.get(name, 0) + 1
+    return any(uses.get(name, 0) > 1 and not isinstance(item, Column | Literal) for name, item in node.items)
+
+
 # ---- conditions ----
 
 
@@ -344,11 +370,11 @@ def factored(term: Expr) -> Expr:
     if not isinstance(term, Or):
         return term
     branches = [conjuncts(branch) for branch in term.terms]
-    common = set.intersection(*({str(part) for part in branch} for branch in branches))
+    common = set.intersection(*({identity(part) for part in branch} for branch in branches))
     if not common:
         return term
-    shared = {str(part): part for part in branches[0] if str(part) in common}
-    rest = [[part for part in branch if str(part) not in common] for branch in branches]
+    shared = {identity(part): part for part in branches[0] if identity(part) in common}
+    rest = [[part for part in branch if identity(part) not in common] for branch in branches]
     if not all(rest):
         return all_of(shared.values())
     return all_of([*shared.values(), Or(tuple(all_of(branch) for branch in rest))])

@@ -6,7 +6,7 @@ from querymode.expr import And, Column, Expr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
 
@@ -39,11 +39,51 @@ def slots_of(kind: type[Expr]) -> list[str]:
     return [slot for base in kind.__mro__ for slot in getattr(base, "__slots__", ())]
 
 
+def identity(expression: Expr) -> object:
+    """Equal for expressions that are the same throughout. `==` of expressions makes another expression."""
+    return _identity_of(expression)
+
+
+def _identity_of(part: Any) -> object:
+    if isinstance(part, Expr):
+        return (type(part), *(_identity_of(getattr(part, name)) for name in slots_of(type(part))))
+    if isinstance(part, tuple | list):
+        return (tuple, *map(_identity_of, part))
+    # 1, 1.0 and True are equal for Python, and not the same constant.
+    try:
+        hash(part)
+    except TypeError:
+        return (type(part), id(part))
+    return (type(part), repr(part) if isinstance(part, float) else part)
+
+
 def substitute(expression: Expr, columns: Mapping[str, Expr]) -> Expr:
     """The expression with columns replaced by what they stand for."""
     if isinstance(expression, Column):
         return columns.get(expression.name, expression)
     return map_children(expression, lambda part: substitute(part, columns))
+
+
+def parts_of(expression: Expr) -> Iterator[Expr]:
+    """The operands of a node."""
+    for name in slots_of(type(expression)):
+        yield from _flat(getattr(expression, name))
+
+
+def _flat(part: Any) -> Iterator[Expr]:
+    if isinstance(part, Expr):
+        yield part
+    elif isinstance(part, tuple):
+        for item in part:
+            yield from _flat(item)
+
+
+def column_uses(expression: Expr) -> Iterator[str]:
+    """The names of all columns, each as often as it is used."""
+    if isinstance(expression, Column):
+        yield expression.name
+    for part in parts_of(expression):
+        yield from column_uses(part)
 
 
 def conjuncts(predicate: Expr) -> list[Expr]:

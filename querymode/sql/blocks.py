@@ -300,7 +300,9 @@ class SelectBlock(Block):
             plain = [term for term in terms if not used_columns((term,)) & self.subqueries.keys()]
             terms = [term for term in terms if all(term is not other for other in plain)]
             values = outer.take()
-            stage.node = join(values.node, stage.node, "inner", [rename(term, values.mapping) for term in plain])
+            stage.node = join(
+                values.node, stage.node, "inner", [rename(term, values.mapping) for term in plain]
+            )
             stage.mapping = values.mapping
         stage.where(terms)
         return stage
@@ -353,4 +355,3 @@ class SelectBlock(Block):
         calls = [(name, Aggregate(AggregateOp.FIRST, Column(name))) for name, _ in shown]
         groups = GroupBy(stage.node, [*((name, Column(name)) for name, _ in on), *stage.carried()], calls)
         stage.node = Project(groups, [*((name, Column(name)) for name, _ in shown), *stage.carried()])
-

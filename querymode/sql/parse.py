@@ -36,7 +36,9 @@ class _Dialect(DuckDB):
 
 _DIALECT = _Dialect()
 _QUERIES = (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)
-_EXPLAIN = re.compile(r"((?:\s|--[^\n]*\n|/\*.*?\*/)*)(explain(?:\s+analyze)?)(?=[\s(])", re.IGNORECASE | re.DOTALL)
+_EXPLAIN = re.compile(
+    r"((?:\s|--[^\n]*\n|/\*.*?\*/)*)(explain(?:\s+analyze)?)(?=[\s(])", re.IGNORECASE | re.DOTALL
+)
 _GOT = re.compile(r"(.*?) but got .*", re.DOTALL)
 
 
@@ -160,7 +162,9 @@ def _tokens(sql: str, text: Text) -> list[Token]:
 
 def _unclosed(sql: str) -> int:
     """Where the quote or comment begins that does not end: the last place up to which the text has tokens."""
-    closed = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$|[^'"/$-]+|.""", re.DOTALL)
+    closed = re.compile(
+        r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$|[^'"/$-]+|.""", re.DOTALL
+    )
     position = 0
     while position < len(sql):
         if sql[position] in "'\"" or sql[position : position + 2] == "/*":
@@ -206,7 +210,9 @@ def _tree(tokens: list[Token], sql: str, text: Text) -> exp.Expression:
         return tree
     first = tokens[0]
     if isinstance(tree, (exp.Alias, exp.Column, exp.Condition, exp.Identifier)):
-        raise text.error_at("SQL_SYNTAX", f"a statement does not begin with {first.text!r}", first.start, first.end)
+        raise text.error_at(
+            "SQL_SYNTAX", f"a statement does not begin with {first.text!r}", first.start, first.end
+        )
     raise _no_query(first, text)
 
 
@@ -216,11 +222,15 @@ def _refuse_second(tokens: list[Token], text: Text) -> None:
         if token.token_type == TokenType.SEMICOLON:
             ended = True
         elif ended:
-            raise text.error_at("NOT_SUPPORTED", "one statement at a time; a second one begins here", token.start)
+            raise text.error_at(
+                "NOT_SUPPORTED", "one statement at a time; a second one begins here", token.start
+            )
 
 
 #: sqlglot takes these apart badly or writes a warning to the log, so they are not given to it.
-_COMMANDS = frozenset("call execute prepare deallocate explain vacuum checkpoint load install export import".split())
+_COMMANDS = frozenset(
+    "call execute prepare deallocate explain vacuum checkpoint load install export import".split()
+)
 
 
 def _refuse_commands(tokens: list[Token], text: Text) -> None:

@@ -77,7 +77,10 @@ class Scope:
         found = [(relation, field) for relation, field in self.visible if field.name.casefold() == folded]
         if len({field.column for _, field in found}) > 1:
             raise Ambiguous(
-                [field.name if relation is None else f"{relation.alias}.{field.name}" for relation, field in found]
+                [
+                    field.name if relation is None else f"{relation.alias}.{field.name}"
+                    for relation, field in found
+                ]
             )
         return found[0][1] if found else None
 

@@ -160,9 +160,7 @@ class Joined(Source):
             stage.add([(name, stage.expression(item)) for name, item in self.added])
         return Built(stage.node, mapping)
 
-    def _attach_sides(
-        self, left: Built, right: Built, terms: list[Expr]
-    ) -> tuple[Built, Built, list[Expr]]:
+    def _attach_sides(self, left: Built, right: Built, terms: list[Expr]) -> tuple[Built, Built, list[Expr]]:
         """Subqueries in the ON of an outer join are computed for the side that they read, below the join."""
         stages = [Stage(self.names, self.subqueries, side) for side in (left, right)]
         for term in terms:
@@ -210,11 +208,13 @@ def _no_lateral(kind: str) -> QueryModeError:
 
 def _both_sides() -> QueryModeError:
     return error(
-        "NOT_SUPPORTED", "a subquery in the ON of an outer join that reads columns of both sides is not supported yet"
+        "NOT_SUPPORTED",
+        "a subquery in the ON of an outer join that reads columns of both sides is not supported yet",
     )
 
 
 def _not_in_full() -> QueryModeError:
     return error(
-        "NOT_SUPPORTED", "FULL JOIN in a subquery that reads columns of the query around it is not supported yet"
+        "NOT_SUPPORTED",
+        "FULL JOIN in a subquery that reads columns of the query around it is not supported yet",
     )

@@ -149,7 +149,8 @@ def _plain_rows(stage: Stage, block: SelectBlock) -> _Rows | None:
     found = _correlation(block)
     items = [item for _, item in block.items]
     if found is None or any(
-        used_columns((item,)) & block.subqueries.keys() and block.reads((item,)) & block.free for item in items
+        used_columns((item,)) & block.subqueries.keys() and block.reads((item,)) & block.free
+        for item in items
     ):
         return None
     inner = block.base(None, found.local)
@@ -172,9 +173,7 @@ def _strict_correlation(block: SelectBlock) -> _Correlation | None:
     return None if block.reads_behind_where() & block.free else _correlation(block)
 
 
-def _carried_keys(
-    stage: Stage, found: _Correlation, carried: Sequence[tuple[str, Expr]]
-) -> list[Key]:
+def _carried_keys(stage: Stage, found: _Correlation, carried: Sequence[tuple[str, Expr]]) -> list[Key]:
     return [
         Key(rename(outer, stage.mapping), Column(name))
         for (outer, _), (name, _) in zip(found.keys, carried, strict=True)
@@ -232,7 +231,9 @@ def _attach_by_keys(stage: Stage, subquery: Subquery, block: SelectBlock) -> boo
     value = (subquery.name, Column(block.fields[0].column))
     terms = [rename(rename(term, behind), stage.mapping) for term in found.residual]
     keys = _carried_keys(stage, found, carried)
-    stage.node = join(stage.node, Project(node, [value, *kept]), "left" if first_only else "single", terms, keys)
+    stage.node = join(
+        stage.node, Project(node, [value, *kept]), "left" if first_only else "single", terms, keys
+    )
     return True
 
 
@@ -264,7 +265,9 @@ def _attach_exists(stage: Stage, subquery: Subquery) -> None:
     block = _unlimited(subquery.block)
     if not block.free:
         count = stage.names.new("count", INT64)
-        rows = GroupBy(Limit(block.build().node, 0, 1), (), [(count, Aggregate(AggregateOp.COUNT_ROWS, None))])
+        rows = GroupBy(
+            Limit(block.build().node, 0, 1), (), [(count, Aggregate(AggregateOp.COUNT_ROWS, None))]
+        )
         stage.node = Join(stage.node, rows, "cross")
         stage.add([(subquery.name, Compare(CompareOp.GT, Column(count), Literal(0)))])
         return
@@ -296,9 +299,7 @@ def _attach_in(stage: Stage, subquery: Subquery) -> None:
     rows = _rows(stage, block)
     hit = _is_marked(stage, rows, _equal(operands, rows))
     rows = _rows(stage, block)
-    maybe = _is_marked(
-        stage, rows, [_not_unequal(*pair) for pair in zip(operands, rows.items, strict=True)]
-    )
+    maybe = _is_marked(stage, rows, [_not_unequal(*pair) for pair in zip(operands, rows.items, strict=True)])
     value = Case((hit, maybe), (Literal(True), Literal(None), Literal(False)))
     stage.add([(subquery.name, value)])
 
