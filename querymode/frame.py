@@ -187,15 +187,15 @@ class DataFrame:
                 for start in range(0, batch.num_rows, rows):
                     yield batch.slice(start, rows)
 
-    def explain(self) -> str:
+    def explain(self, analyze: bool = False, format: str = "text") -> str:
         """What the query would do: its steps, and for files what would be read and what is left out."""
         from querymode.explain import explain
 
-        return explain(self._session, self._node)
+        return explain(self._session, self._node, analyze=analyze, format=format)
 
     def describe(self) -> list[dict[str, Any]]:
         """Per column: type, rows, NULLs, least and greatest value; from metadata where that is enough."""
-        from querymode.explain import describe
+        from querymode.describe import describe
 
         return describe(self)
 

@@ -73,7 +73,12 @@ class Binder:
         items: list[tuple[str, Expr]] = [(field.column, Column(field.column)) for field in block.fields]
         translator, tail = bind_tail(self, node, scope, items)
         return SelectBlock(
-            self.names, Derived(block), block.fields, items, subqueries=translator.subqueries, tail=tail or Tail()
+            self.names,
+            Derived(block),
+            block.fields,
+            items,
+            subqueries=translator.subqueries,
+            tail=tail or Tail(),
         )
 
     # ---- WITH ----
@@ -101,9 +106,7 @@ class Binder:
     ) -> list[Field]:
         """Columns under the names of an alias such as `t(a, b)`; those behind the last one keep theirs."""
         if len(columns) > len(fields):
-            raise self.text.error(
-                "SQL_SYNTAX", f"{len(columns)} names for {len(fields)} columns", node
-            )
+            raise self.text.error("SQL_SYNTAX", f"{len(columns)} names for {len(fields)} columns", node)
         new = [Field(_identifier(name), field.column) for name, field in zip(columns, fields, strict=False)]
         return [*new, *fields[len(columns) :]]
 

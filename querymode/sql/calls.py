@@ -121,7 +121,9 @@ class Aggregates:
         elif len(values) == 1:
             aggregate = Aggregate(op, values[0])
         else:
-            raise translator.text.error("INVALID_AGGREGATE", f"{name} takes one argument, not {len(values)}", node)
+            raise translator.text.error(
+                "INVALID_AGGREGATE", f"{name} takes one argument, not {len(values)}", node
+            )
         if distinct or order or condition is not None:
             raise translator.text.not_supported("DISTINCT, FILTER or ORDER BY in an aggregate", node)
         return self._column(name, aggregate, node)

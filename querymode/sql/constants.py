@@ -78,7 +78,9 @@ def sql_type(node: exp.DataType) -> DataType | None:
     """The type a cast names; None if it is none of ours."""
     if node.this == DType.INTERVAL or isinstance(node.this, exp.Interval):
         return INTERVAL
-    parameters = [parameter.this.this for parameter in node.expressions if isinstance(parameter, exp.DataTypeParam)]
+    parameters = [
+        parameter.this.this for parameter in node.expressions if isinstance(parameter, exp.DataTypeParam)
+    ]
     if node.this == DType.DECIMAL:
         precision, scale = (*map(int, parameters), 0)[:2] if parameters else (18, 3)
         return decimal(precision, scale)
@@ -160,7 +162,9 @@ def negated(literal: Literal) -> Literal | None:
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*")
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.IGNORECASE)
 _DATE = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})\s*")
-_TIMESTAMP = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?\s*")
+_TIMESTAMP = re.compile(
+    r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?\s*"
+)
 _TRUTHS = {"true": True, "t": True, "1": True, "yes": True, "y": True} | {
     "false": False,
     "f": False,

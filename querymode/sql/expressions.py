@@ -123,7 +123,9 @@ class Translator:
             return self.noted(Cast(value, BOOL, False), node)
         if isinstance(value, Literal) and isinstance(value.value, str):
             return self.noted(constants.text_as(value.value, BOOL), node)
-        raise self.text.error("INVALID_FILTER", f"a condition is true or false, but this is {data_type}", node)
+        raise self.text.error(
+            "INVALID_FILTER", f"a condition is true or false, but this is {data_type}", node
+        )
 
     def in_clause(self, clause: str, work: Callable[[], Expr]) -> Expr:
         """An expression in which aggregates cannot stand."""
@@ -213,7 +215,9 @@ class Translator:
                 if relation is not None:
                     known = [field.name for field in relation.fields]
                     return self.text.located(column_not_found(names[1], known, table=relation.alias), node)
-            tables = ", ".join(relation.alias for scope in self.scope.outward() for relation in scope.relations)
+            tables = ", ".join(
+                relation.alias for scope in self.scope.outward() for relation in scope.relations
+            )
             message = f"there is no table {names[0]!r} in this query; there are: {tables or '(none)'}"
             return self.text.error("COLUMN_NOT_FOUND", message, node, column=".".join(names))
         if any(scope.relation(names[0]) is not None for scope in self.scope.outward()):
@@ -295,7 +299,9 @@ class Translator:
         target = self._other_type([value for value, text in zip(values, texts, strict=True) if not text])
         if target is None:
             return list(values)
-        return [self._as_type(value, target) if text else value for value, text in zip(values, texts, strict=True)]
+        return [
+            self._as_type(value, target) if text else value for value, text in zip(values, texts, strict=True)
+        ]
 
     def _other_type(self, values: Sequence[Expr]) -> DataType | None:
         for value in values:
@@ -366,7 +372,12 @@ class Translator:
 
     def like(self, node: exp.Like | exp.ILike, escape: str | None = None) -> Expr:
         value, pattern = self.translate(node.this), self.translate(node.expression)
-        if isinstance(value, Literal) and value.value is None or isinstance(pattern, Literal) and pattern.value is None:
+        if (
+            isinstance(value, Literal)
+            and value.value is None
+            or isinstance(pattern, Literal)
+            and pattern.value is None
+        ):
             return Cast(Literal(None), BOOL, False)
         if not isinstance(pattern, Literal):
             raise self.text.not_supported("LIKE with a pattern that is not a constant", node.expression)
@@ -397,7 +408,9 @@ class Translator:
         terms: list[Expr] = []
         for row in node.expressions:
             if not isinstance(row, exp.Tuple) or len(row.expressions) != len(node.this.expressions):
-                raise self.text.error("INVALID_FILTER", "the rows of IN have different numbers of values", row)
+                raise self.text.error(
+                    "INVALID_FILTER", "the rows of IN have different numbers of values", row
+                )
             pairs = zip(node.this.expressions, row.expressions, strict=True)
             equal = [self.compared(CompareOp.EQ, self.translate(a), self.translate(b)) for a, b in pairs]
             terms.append(joined(And, equal))

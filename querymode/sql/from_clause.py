@@ -181,7 +181,9 @@ class FromBinder:
         theirs = [field.name for relation in self.scope.relations[first:] for field in relation.fields]
         common = [name for name in theirs if name.casefold() in ours]
         if not common:
-            raise self.text.error("SQL_SYNTAX", "NATURAL JOIN of relations without a common column", node.this)
+            raise self.text.error(
+                "SQL_SYNTAX", "NATURAL JOIN of relations without a common column", node.this
+            )
         return common
 
     def _merge(
@@ -225,4 +227,3 @@ def _renamed(node: Node, names: Sequence[str]) -> Node:
     if isinstance(node, Scan) and node.names is None:
         return Scan(node.source, names)
     return Project(node, [(new, Column(old)) for new, old in zip(names, node.schema.names, strict=True)])
-

@@ -33,7 +33,9 @@ _OPERATORS: dict[type[exp.Expression], str] = {
     exp.BitwiseOr: "|",
 }
 #: Function names that DuckDB puts in quotes, since they are words of its grammar.
-_QUOTED = frozenset("first last position substring trim nullif left right replace overlay year month day hour".split())
+_QUOTED = frozenset(
+    "first last position substring trim nullif left right replace overlay year month day hour".split()
+)
 _TYPE_NAMES = {"INT": "INTEGER", "TEXT": "VARCHAR", "INT128": "HUGEINT", "TIMESTAMPNTZ": "TIMESTAMP"}
 _DEEPEST = 100
 
@@ -169,7 +171,9 @@ def _in(node: exp.In, depth: int, word: str = "IN") -> str:
     query = node.args.get("query")
     if query is not None:
         return f"({_shown(node.this, depth)} = ANY{query.sql('duckdb')})"
-    return f"({_shown(node.this, depth)} {word} ({', '.join(_shown(item, depth) for item in node.expressions)}))"
+    return (
+        f"({_shown(node.this, depth)} {word} ({', '.join(_shown(item, depth) for item in node.expressions)}))"
+    )
 
 
 def _between(node: exp.Between, depth: int) -> str:

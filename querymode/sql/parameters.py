@@ -35,9 +35,13 @@ class Parameters:
 
     def _take_named(self, given: dict[str, object], wanted: set[str], has_marks: bool) -> None:
         if has_marks:
-            raise error("QUERY_FAILED", "the text has parameters ?, whose values come as a list, not as a dict")
+            raise error(
+                "QUERY_FAILED", "the text has parameters ?, whose values come as a list, not as a dict"
+            )
         folded = {str(name).casefold(): value for name, value in given.items()}
-        unknown = [str(name) for name in given if str(name).casefold() not in {one.casefold() for one in wanted}]
+        unknown = [
+            str(name) for name in given if str(name).casefold() not in {one.casefold() for one in wanted}
+        ]
         missing = sorted(name for name in wanted if name.casefold() not in folded)
         if missing or unknown:
             raise _mismatch([f"${name}" for name in missing], [f"${name}" for name in unknown])
@@ -46,10 +50,14 @@ class Parameters:
     def _take_positional(self, given: list[object], wanted: set[str]) -> None:
         named = sorted(name for name in wanted if not name.lstrip("?").isdigit())
         if named:
-            raise error("QUERY_FAILED", f"the parameter ${named[0]} has no value; give a dict with {named[0]!r}")
+            raise error(
+                "QUERY_FAILED", f"the parameter ${named[0]} has no value; give a dict with {named[0]!r}"
+            )
         count = max((int(name.lstrip("?")) for name in wanted), default=0)
         if count != len(given):
-            raise error("QUERY_FAILED", f"the text has {count} parameters, but {len(given)} values came with it")
+            raise error(
+                "QUERY_FAILED", f"the text has {count} parameters, but {len(given)} values came with it"
+            )
         self._positional = given
 
     def value(self, node: exp.Placeholder) -> Literal:

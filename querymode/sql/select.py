@@ -425,7 +425,7 @@ def _group_terms(nodes: Sequence[exp.Expression]) -> Iterator[exp.Expression]:
 def _find_column(value: Expr, names: set[str]) -> Column | None:
     if isinstance(value, Column):
         return value if value.name in names else None
-    return next((found for part in parts_of(value) if (found := _find_column(part, names))is not None), None)
+    return next((found for part in parts_of(value) if (found := _find_column(part, names)) is not None), None)
 
 
 # ---- constant numbers of rows ----

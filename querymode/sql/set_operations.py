@@ -69,7 +69,9 @@ class SetBlock(Block):
         right = Project(right, [(new, Column(old)) for new, old in zip(others, columns, strict=True)])
         keys = [Key(Column(a), Column(b), nulls=True) for a, b in zip(columns, others, strict=True)]
         if self.distinct:
-            return join(_distinct(left, columns), right, "semi" if self.kind == INTERSECT else "anti", (), keys)
+            return join(
+                _distinct(left, columns), right, "semi" if self.kind == INTERSECT else "anti", (), keys
+            )
         return self._counted(left, right, columns, others, keys)
 
     def _counted(
@@ -120,7 +122,9 @@ def bind_set_operation(binder: Binder, node: exp.SetOperation, parent: Scope | N
     values: list[list[Expr]] = [[] for _ in blocks]
     for index, name in enumerate(names):
         columns = [
-            Literal(None) if places[number][index] is None else Column(block.fields[places[number][index]].column)
+            Literal(None)
+            if places[number][index] is None
+            else Column(block.fields[places[number][index]].column)
             for number, block in enumerate(blocks)
         ]
         data_type = _common(binder, columns, operands)

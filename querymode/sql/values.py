@@ -33,7 +33,9 @@ def one_row(names: Names) -> Node:
     return Scan(constant_table([(name, INT8)], [[0]]))
 
 
-def constant_table(fields: Sequence[tuple[str, DataType]], columns: Sequence[Sequence[object]]) -> MemoryTable:
+def constant_table(
+    fields: Sequence[tuple[str, DataType]], columns: Sequence[Sequence[object]]
+) -> MemoryTable:
     """A table of Python values, which fit the types of their columns."""
     count = len(columns[0])
     hosts = [_column(data_type, values) for (_, data_type), values in zip(fields, columns, strict=True)]
