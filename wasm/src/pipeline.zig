@@ -246,12 +246,7 @@ pub const Query = struct {
         if (self.finished) try self.restart();
         self.finished = true;
         for (self.operators, 0..) |*operator, i| switch (operator.*) {
-            .aggregate => |*aggregate| {
-                var arena: std.heap.ArenaAllocator = .init(self.gpa);
-                defer arena.deinit();
-                const columns = try aggregate.finish(arena.allocator());
-                try self.push_chunks(columns, aggregate.group_count(), i + 1);
-            },
+            .aggregate => |*aggregate| try self.finish_aggregate(aggregate, i + 1),
             .sort => |*sort| try self.finish_sort(sort, i + 1),
             .filter, .project, .limit, .gather => {},
         };
@@ -358,24 +353,23 @@ pub const Query = struct {
     /// Step `first` only reduces columns as they are: nothing is computed that should stay in cache.
     fn reduces_columns(self: *const Query, first: usize) bool {
         if (first == self.operators.len or self.operators[first] != .aggregate) return false;
-        const aggregate = &self.operators[first].aggregate;
-        if (aggregate.groups != null) return false;
-        for (aggregate.node.calls) |call| if (call.argument) |argument| {
-            if (argument.node != .column) return false;
-        };
-        return true;
+        return self.operators[first].aggregate.only_reduces();
     }
 
     fn run(self: *Query, first_chunk: Chunk, first: usize) Error!void {
         const arena = self.scratch.allocator();
         var chunk = first_chunk;
-        for (self.operators[first..]) |*operator| {
+        for (self.operators[first..], first..) |*operator, index| {
             switch (operator.*) {
                 .filter => |predicate| chunk.selection = try expression_module.select(arena, predicate, &chunk),
                 .project => |items| chunk = try project(arena, items, &chunk),
                 .limit => |*limit| try self.apply_limit(arena, limit, &chunk),
                 .gather => {},
-                .aggregate => |*aggregate| return aggregate.push(arena, &chunk),
+                .aggregate => |*aggregate| {
+                    try aggregate.push(arena, &chunk);
+                    if (aggregate.is_full()) try self.flush_aggregate(aggregate, index + 1);
+                    return;
+                },
                 .sort => |*sort| return sort.push(arena, &chunk),
             }
             if (chunk.selected_count() == 0) return;
@@ -396,6 +390,20 @@ pub const Query = struct {
         @memset(bits, 0);
         for (rows[@intCast(skipped)..][0..taken]) |row| bitmap.set(bits.ptr, row);
         chunk.selection = .{ .bits = bits, .count = taken };
+    }
+
+    fn finish_aggregate(self: *Query, aggregate: *AggregateOperator, first: usize) Error!void {
+        var arena: std.heap.ArenaAllocator = .init(self.gpa);
+        defer arena.deinit();
+        const columns = try aggregate.finish(arena.allocator());
+        try self.push_chunks(columns, aggregate.group_count(), first);
+    }
+
+    /// Groups that go on before the input ends. The chunk at hand has been taken in, so the steps behind may
+    /// have its scratch.
+    fn flush_aggregate(self: *Query, aggregate: *AggregateOperator, first: usize) Error!void {
+        try self.finish_aggregate(aggregate, first);
+        try aggregate.flushed();
     }
 
     fn finish_sort(self: *Query, sort: *SortOperator, first: usize) Error!void {
