@@ -13,7 +13,7 @@ from benchmarks.harness import Table, race, seconds
 from querymode import QueryMode, _pool, _wasm
 from querymode._abi import SourceKind
 from querymode.memory_table import HostColumn, MemoryTable, Morsel
-from querymode.plan import lower
+from querymode.lower import lower
 
 CALL_SECONDS_MAX = 3e-6
 BATCH_SECONDS_MAX = 60e-6
@@ -53,14 +53,14 @@ def _calls(table: Table, instance: _wasm.Instance) -> None:
 def _empty_batch(table: Table, instance: _wasm.Instance) -> None:
     names = [f"column_{index}" for index in range(10)]
     data = pyarrow.table({name: pyarrow.array([1], pyarrow.int64()) for name in names})
-    work = lower(QueryMode.from_arrow(data).select(*names)._node)
+    branch = lower(QueryMode.from_arrow(data).select(*names)._node).branches[0]
     # An empty table has no morsel, so the empty one is made here.
-    assert isinstance(work.source, MemoryTable)
-    empty = Morsel([HostColumn(column.type, 0) for column in work.source.morsels[0].columns], 0)
+    assert isinstance(branch.source, MemoryTable)
+    empty = Morsel([HostColumn(column.type, 0) for column in branch.source.morsels[0].columns], 0)
     indices = tuple(range(len(names)))
 
     def batch() -> None:
-        query = instance.query_open(work.lane)
+        query = instance.query_open(branch.plan)
         instance.query_push(query, SourceKind.DESCRIPTOR, data=empty.layout(indices).descriptors(0))
         instance.query_finish(query)
         instance.query_close(query)

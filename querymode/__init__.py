@@ -11,12 +11,24 @@ from querymode._version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from querymode.errors import QueryModeError
-    from querymode.expr import Expr, col, lit
+    from querymode.expr import Expr, call, coalesce, col, lit, when
     from querymode.frame import DataFrame
     from querymode.result import Result
     from querymode.session import QueryMode
 
-__all__ = ["DataFrame", "Expr", "QueryMode", "QueryModeError", "Result", "__version__", "col", "lit"]
+__all__ = [
+    "DataFrame",
+    "Expr",
+    "QueryMode",
+    "QueryModeError",
+    "Result",
+    "__version__",
+    "call",
+    "coalesce",
+    "col",
+    "lit",
+    "when",
+]
 
 #: Public name → its module. Loaded when first asked for: importing the package costs next to nothing.
 _HOMES = {
@@ -25,8 +37,11 @@ _HOMES = {
     "QueryMode": "querymode.session",
     "QueryModeError": "querymode.errors",
     "Result": "querymode.result",
+    "call": "querymode.expr",
+    "coalesce": "querymode.expr",
     "col": "querymode.expr",
     "lit": "querymode.expr",
+    "when": "querymode.expr",
 }
 
 

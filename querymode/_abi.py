@@ -14,6 +14,10 @@ SCAN_FILTER_FIRST = 2
 SCAN_PLAN_ONLY = 4
 AGGREGATE_DISTINCT = 1
 AGGREGATE_FILTERED = 2
+BUILD_NULL_EQUAL = 1
+BUILD_BLOOM = 2
+IN_BUILD_BLOOM = 1
+IN_BUILD_NULL_AWARE = 2
 OFFSET_UNKNOWN = 18446744073709551615
 COLUMN_UNKNOWN = 4294967295
 
@@ -79,6 +83,8 @@ class NodeTag(IntEnum):
     SORT = 4
     LIMIT = 5
     GATHER = 6
+    JOIN = 7
+    BUILD = 8
 
 
 class ExpressionTag(IntEnum):
@@ -95,6 +101,11 @@ class ExpressionTag(IntEnum):
     ARITHMETIC = 11
     NEGATE = 12
     CAST = 13
+    CALL = 14
+    CASE = 15
+    COALESCE = 16
+    IN_BUILD = 17
+    FIELD = 18
 
 
 class CompareOp(IntEnum):
@@ -167,6 +178,165 @@ class OutputState(IntEnum):
 
 class FileFormat(IntEnum):
     PARQUET = 0
+
+
+class FunctionId(IntEnum):
+    LENGTH = 1
+    BYTE_LENGTH = 2
+    LOWER = 3
+    UPPER = 4
+    TRIM = 5
+    TRIM_START = 6
+    TRIM_END = 7
+    SUBSTRING = 8
+    LEFT = 9
+    RIGHT = 10
+    POSITION = 11
+    REPLACE = 12
+    JOIN = 13
+    CONCAT = 14
+    CONCAT_WITH_SEPARATOR = 15
+    STARTS_WITH = 16
+    ENDS_WITH = 17
+    CONTAINS = 18
+    REVERSE = 19
+    REPEAT = 20
+    PAD_LEFT = 21
+    PAD_RIGHT = 22
+    SPLIT_PART = 23
+    CHARACTER = 24
+    ASCII = 25
+    CODE_POINT = 26
+    TRANSLATE = 27
+    GREATEST = 80
+    LEAST = 81
+    DISTINCT_FROM = 82
+    NOT_DISTINCT_FROM = 83
+    ABS = 100
+    SIGN = 101
+    ROUND = 102
+    FLOOR = 103
+    CEIL = 104
+    TRUNCATE = 105
+    ROUND_EVEN = 106
+    EVEN = 107
+    SQRT = 110
+    CBRT = 111
+    EXP = 112
+    LN = 113
+    LOG10 = 114
+    LOG2 = 115
+    LOG = 116
+    POWER = 117
+    SIN = 120
+    COS = 121
+    TAN = 122
+    ASIN = 123
+    ACOS = 124
+    ATAN = 125
+    ATAN2 = 126
+    COT = 127
+    SINH = 128
+    COSH = 129
+    TANH = 130
+    ASINH = 131
+    ACOSH = 132
+    ATANH = 133
+    DEGREES = 134
+    RADIANS = 135
+    IS_NAN = 140
+    IS_FINITE = 141
+    IS_INFINITE = 142
+    GCD = 143
+    LCM = 144
+    FACTORIAL = 145
+    GAMMA = 146
+    LOG_GAMMA = 147
+    NEXT_AFTER = 148
+    FLOAT_DIVIDE = 149
+    FLOAT_MODULO = 150
+    BIT_AND = 160
+    BIT_OR = 161
+    BIT_XOR = 162
+    BIT_NOT = 163
+    SHIFT_LEFT = 164
+    SHIFT_RIGHT = 165
+    BIT_COUNT = 166
+    DATE_PART = 200
+    DATE_PART_FLOAT = 201
+    DATE_TRUNC = 202
+    DATE_DIFF = 203
+    DATE_SUB = 204
+    ADD_INTERVAL = 205
+    SUBTRACT_INTERVAL = 206
+    ADD_DAYS = 207
+    SUBTRACT_DAYS = 208
+    SUBTRACT_DATES = 209
+    SUBTRACT_TIMESTAMPS = 210
+    AGE = 211
+    LAST_DAY = 212
+    MAKE_DATE = 213
+    MAKE_TIME = 214
+    MAKE_TIMESTAMP = 215
+    DAY_NAME = 216
+    MONTH_NAME = 217
+    TIME_BUCKET = 218
+    STRFTIME = 219
+    STRPTIME = 220
+    TRY_STRPTIME = 221
+    ADD_INTERVALS = 230
+    SUBTRACT_INTERVALS = 231
+    MULTIPLY_INTERVAL = 232
+    DIVIDE_INTERVAL = 233
+    NEGATE_INTERVAL = 234
+    TO_INTERVAL = 235
+    ADD_TIME = 236
+    FROM_NUMBER = 237
+    TO_TIMESTAMP = 238
+
+
+class JoinKind(IntEnum):
+    INNER = 0
+    LEFT = 1
+    SEMI = 2
+    ANTI = 3
+    MARK = 4
+    SINGLE = 5
+
+
+class JoinSide(IntEnum):
+    INPUT = 0
+    BUILD = 1
+    MARK = 2
+
+
+class DatePart(IntEnum):
+    YEAR = 0
+    MONTH = 1
+    DAY = 2
+    DECADE = 3
+    CENTURY = 4
+    MILLENNIUM = 5
+    MICROSECOND = 6
+    MILLISECOND = 7
+    SECOND = 8
+    MINUTE = 9
+    HOUR = 10
+    DAYOFWEEK = 11
+    ISODOW = 12
+    WEEK = 13
+    ISOYEAR = 14
+    QUARTER = 15
+    DAYOFYEAR = 16
+    YEARWEEK = 17
+    ERA = 18
+    EPOCH = 19
+    JULIAN = 20
+    NANOSECOND = 21
+    EPOCH_MS = 22
+    EPOCH_US = 23
+    EPOCH_NS = 24
+    TIMEZONE = 25
 
 
 # struct module formats, little endian, padding explicit; offsets in bytes by field

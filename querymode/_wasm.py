@@ -292,14 +292,13 @@ class Program:
 
     def _load_module(self, engine: wasmtime.Engine, reservation: int, epochs: bool) -> wasmtime.Module:
         from querymode import _code_cache
+        from querymode._private_cache import entry_key
 
         module = _deserialize(engine, self._epoch_code.get(reservation) if epochs else None)
         if module is not None:
             return module
         configuration = f"speed serial reservation={reservation} epochs={epochs}"
-        key = _code_cache.entry_key(
-            self.sha256, _wasmtime_version(), configuration, _code_cache.cpu_identity()
-        )
+        key = entry_key(self.sha256, _wasmtime_version(), configuration, _code_cache.cpu_identity())
         code = _code_cache.load(key)
         module = _deserialize(engine, code)
         if module is None:

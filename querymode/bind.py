@@ -8,8 +8,8 @@ operands of equal type, so the rules of this file are the only ones there are.
 from __future__ import annotations
 
 from querymode import literals
-from querymode._abi import EXPRESSION_DEPTH_MAX, AggregateOp, ArithmeticOp, CompareOp, ExpressionTag, TypeTag
-from querymode.errors import error
+from querymode._abi import EXPRESSION_DEPTH_MAX, ArithmeticOp, CompareOp, ExpressionTag, TypeTag
+from querymode.errors import column_not_found, error
 from querymode.expr import (
     AGGREGATE_NAMES,
     ARITHMETIC_SIGNS,
@@ -18,10 +18,14 @@ from querymode.expr import (
     And,
     Arithmetic,
     Between,
+    Case,
     Cast,
+    Coalesce,
     Column,
     Compare,
     Expr,
+    Field,
+    Function,
     InList,
     IsNull,
     Like,
@@ -29,6 +33,8 @@ from querymode.expr import (
     Negate,
     Not,
     Or,
+    Then,
+    as_expr,
 )
 from querymode.types import (
     BOOL,
@@ -62,7 +68,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from querymode.errors import QueryModeError
     from querymode.schema import Schema
     from querymode.types import DataType
 
@@ -102,6 +107,12 @@ def bind_predicate(expression: Expr, schema: Schema) -> Bound:
     return bound
 
 
+def bind_keys(left: Expr, left_schema: Schema, right: Expr, right_schema: Schema) -> tuple[Bound, Bound]:
+    """Two keys of a join in the one type that they are compared in."""
+    ours, theirs = bind(left, left_schema), bind(right, right_schema)
+    return _unify(ours, theirs, f"cannot compare {_said(ours)} with {_said(theirs)}")
+
+
 def columns_of(expression: Expr, into: set[str]) -> None:
     """Adds the names of all columns that the expression reads."""
     if isinstance(expression, Column):
@@ -132,7 +143,8 @@ def _output_name(expression: Expr) -> str:
     if isinstance(expression, (Alias, Column)):
         return expression.name
     if isinstance(expression, Aggregate) and expression.value is not None:
-        return f"{AGGREGATE_NAMES[expression.op]}_{_output_name(expression.value)}"
+        distinct = "distinct_" if expression.is_distinct else ""
+        return f"{AGGREGATE_NAMES[expression.op]}_{distinct}{_output_name(expression.value)}"
     if isinstance(expression, Aggregate):
         return "count"
     return str(expression)
@@ -188,6 +200,9 @@ class _Binder:
         return self.bind(And(terms), depth)
 
     def in_list(self, node: InList, depth: int) -> Bound:
+        if any(isinstance(value, Expr) for value in node.values):
+            terms = tuple(Compare(CompareOp.EQ, node.value, as_expr(value)) for value in node.values)
+            return self.bind(Or(terms), depth)
         values = [literals.plain(value) for value in node.values]
         if not values:  # false, and NULL for NULL, as in DuckDB
             return self.bind(Compare(CompareOp.NEQ, node.value, node.value), depth)
@@ -279,6 +294,47 @@ class _Binder:
             raise error("NOT_SUPPORTED", f"cannot cast {_said(value)} to {node.target}")
         return _cast(value, node.target, node.attempt)
 
+    def function(self, node: Function, depth: int) -> Bound:
+        from querymode.functions import FUNCTIONS, REWRITES, check_count
+
+        if node.name in REWRITES:
+            count, meaning = REWRITES[node.name]
+            check_count(node.name, len(node.arguments), count, count)
+            return self.bind(meaning(*node.arguments), depth)
+        rule = FUNCTIONS.get(node.name)
+        if rule is None:
+            raise error("NOT_SUPPORTED", f"there is no function {node.name!r}")
+        return rule(node.name, [self.bind(argument, depth) for argument in node.arguments])
+
+    def case(self, node: Case, depth: int) -> Bound:
+        conditions = [self.term(condition, depth) for condition in node.conditions]
+        if len(conditions) > 0xFFFF:
+            raise error("NOT_SUPPORTED", f"CASE of {len(conditions)} branches; 65,535 is the most")
+        values = unify_all([self.bind(value, depth) for value in node.values], "CASE")
+        wire = bytes((ExpressionTag.CASE,)) + len(conditions).to_bytes(2, "little")
+        wire += b"".join(a.wire + b.wire for a, b in zip(conditions, values, strict=False))
+        rest = values[len(conditions) :]
+        wire += b"\x01" + rest[0].wire if rest else b"\x00"
+        return Bound(values[0].type, wire, str(node))
+
+    def coalesce(self, node: Coalesce, depth: int) -> Bound:
+        if len(node.values) > 0xFFFF:
+            raise error("NOT_SUPPORTED", f"coalesce of {len(node.values)} values; 65,535 is the most")
+        values = unify_all([self.bind(value, depth) for value in node.values], "coalesce")
+        wire = bytes((ExpressionTag.COALESCE,)) + len(values).to_bytes(2, "little")
+        return Bound(values[0].type, wire + b"".join(value.wire for value in values), str(node))
+
+    def field(self, node: Field, depth: int) -> Bound:
+        value = self.bind(node.value, depth)
+        if value.type.tag != TypeTag.STRUCTURE:
+            raise error("COLUMN_NOT_FOUND", f"{_said(value)} is not a structure and has no fields")
+        names = [name for name, _ in value.type.children]
+        if node.name not in names:
+            raise column_not_found(node.name, names)
+        index = names.index(node.name)
+        wire = bytes((ExpressionTag.FIELD,)) + index.to_bytes(2, "little") + value.wire
+        return Bound(value.type.children[index][1], wire, str(node))
+
     def aggregate(self, node: Aggregate, depth: int) -> Bound:
         raise error(
             "INVALID_AGGREGATE",
@@ -301,6 +357,11 @@ _RULES: dict[type[Expr], Callable[[_Binder, Any, int], Bound]] = {
     Arithmetic: _Binder.arithmetic,
     Negate: _Binder.negate,
     Cast: _Binder.cast,
+    Function: _Binder.function,
+    Case: _Binder.case,
+    Then: _Binder.case,
+    Coalesce: _Binder.coalesce,
+    Field: _Binder.field,
     Aggregate: _Binder.aggregate,
 }
 
@@ -360,6 +421,19 @@ def _unify(left: Bound, right: Bound, otherwise: str) -> tuple[Bound, Bound]:
                 return (left, adapted) if side is left else (adapted, right)
     common = _comparable(common_type(left.type, right.type), otherwise)
     return _cast(left, common), _cast(right, common)
+
+
+def unify_all(values: list[Bound], what: str) -> list[Bound]:
+    """All values in one type: constants adapt to the others where they can."""
+    common = NULL
+    for value in sorted(values, key=lambda bound: bound.is_literal):
+        if value.is_literal and common != NULL and literals.fit(value.value, common) is not None:
+            continue
+        wider = common_type(common, value.type)
+        if wider is None:
+            raise error("INVALID_FILTER", f"{what} of {common} and {_said(value)}, which have no common type")
+        common = wider
+    return [_cast(value, common) for value in values]
 
 
 def _comparable(data_type: DataType | None, otherwise: str) -> DataType:
@@ -534,33 +608,9 @@ def bind_argument(expression: Expr, schema: Schema) -> Bound:
     return _cast(bound, aggregate_argument(bound.type))
 
 
-def aggregate_types(node: Aggregate, argument: DataType) -> tuple[DataType, DataType]:
-    """The running total's type and the result's: engine's rule, said before the query runs."""
-    argument = aggregate_argument(argument)
-    if node.op in (AggregateOp.COUNT, AggregateOp.COUNT_ROWS):
-        return INT64, INT64
-    if node.op in (AggregateOp.MIN, AggregateOp.MAX):
-        if is_nested(argument) or is_vector(argument) or argument.tag == TypeTag.INTERVAL:
-            raise _no_aggregate(node, argument)
-        return argument, argument
-    state = _sum_type(argument)
-    if state is None or (argument == BOOL and node.op == AggregateOp.AVG):
-        raise _no_aggregate(node, argument)
-    return state, FLOAT64 if node.op == AggregateOp.AVG else state
-
-
-def _sum_type(argument: DataType) -> DataType | None:
-    if is_integer(argument) or argument == BOOL:
-        return INT128
-    if is_float(argument):
-        return FLOAT64
-    if is_decimal(argument):
-        return decimal(38, argument.scale)
-    return None
-
-
-def _no_aggregate(node: Aggregate, argument: DataType) -> QueryModeError:
-    return error(
-        "INVALID_AGGREGATE",
-        f"{AGGREGATE_NAMES[node.op]} is not defined for {argument}, the type of {node.value}",
-    )
+def bind_as(expression: Expr, schema: Schema, target: DataType) -> Bound:
+    """The expression, cast to a type."""
+    bound = bind(expression, schema)
+    if not _castable(bound.type, target):
+        raise error("NOT_SUPPORTED", f"cannot cast {_said(bound)} to {target}")
+    return _cast(bound, target)

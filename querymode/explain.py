@@ -5,7 +5,8 @@ from __future__ import annotations
 from querymode._abi import AggregateOp
 from querymode.expr import Aggregate, Column
 from querymode.file_table import FileTable
-from querymode.plan import Filter, GroupBy, Limit, Node, Project, Scan, Sort, Step, known_counts, lower
+from querymode.lower import lower
+from querymode.plan import Filter, GroupBy, Limit, Node, Project, Scan, Sort, Step, known_counts
 from querymode.types import is_nested, is_vector
 
 TYPE_CHECKING = False
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from querymode._wasm import Instance
     from querymode.frame import DataFrame
-    from querymode.plan import Work
+    from querymode.lower import Branch
     from querymode.session import QueryMode
     from querymode.types import DataType
 
@@ -54,10 +55,11 @@ def _describe_files(session: QueryMode, node: Node, table: FileTable) -> list[st
     head = f"scan {files}: {table.row_count:,} rows in {len(table.groups):,} row groups"
     if known_counts(node) is not None or session._known_batch(node) is not None:
         return [head, "answered from footers: 0 requests, 0 bytes"]
-    work = lower(node)
+    stage = lower(node)
+    work = stage.branches[0]
     names = [table.schema.field(index)[0] for index in work.columns]
     lines = [f"{head}, columns {', '.join(names) or '(none)'}"]
-    foreseen = Foreseen(work)
+    foreseen = Foreseen(work, stage.rows_needed)
     if work.pruning is not None:
         kept = len(table.groups) - foreseen.groups_pruned
         lines.append(f"pruned by {', '.join(work.pruning.columns)}: {kept:,} row groups left")
@@ -68,12 +70,13 @@ def _describe_files(session: QueryMode, node: Node, table: FileTable) -> list[st
 class Foreseen:
     """What a scan of files would read. Indexes of pages are read to know it, pages are not."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Branch, rows_needed: int | None) -> None:
         self.requests = 0
         self.bytes = 0
         self.groups_pruned = 0
         self.remark = ""
         self._work = work
+        self._rows_needed = rows_needed
         from querymode.execute.single import on_instance
 
         on_instance(self._ask)
@@ -91,18 +94,18 @@ class Foreseen:
             work.pruning,
             IoGate(),
             has_filter=work.has_filter,
-            rows_needed=work.rows_needed,
+            rows_needed=self._rows_needed,
             memory=FILE_WORKER_SIZE,
         )
         try:
             scan.prune(instance)
-            query = instance.query_open(work.lane)
+            query = instance.query_open(work.plan)
             worker = Worker(scan, instance, query, lambda: None)
             self.requests, self.bytes = worker.foresee()
             worker.close()
             instance.query_close(query)
             self.groups_pruned = scan.groups_pruned
-            if work.rows_needed is not None:
+            if self._rows_needed is not None:
                 self.remark = " at most"
             elif scan.reads_filter_first:
                 self.remark = " for the filter, then what surviving rows need"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from querymode._abi import AggregateOp, ArithmeticOp, CompareOp
 from querymode.errors import error
+from querymode.expr_text import TextMethods
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from querymode.types import DataType
 
 
-class Expr:
+class Expr(TextMethods):
     """Something that has a value for every row."""
 
     __slots__ = ()
@@ -45,10 +46,10 @@ class Expr:
 
     def is_in(self, values: Iterable[object]) -> Expr:
         """True where the value is one of these; NULL in the list turns a miss into NULL, as in SQL."""
-        return InList(self, listed(values, "is_in"))
+        return InList(self, listed(values, "is_in", computed=True))
 
     def not_in(self, values: Iterable[object]) -> Expr:
-        return Not(InList(self, listed(values, "not_in")))
+        return Not(InList(self, listed(values, "not_in", computed=True)))
 
     def between(self, low: object, high: object) -> Expr:
         """Both ends included."""
@@ -147,6 +148,19 @@ class Expr:
             raise error("NOT_SUPPORTED", f"cast takes a type such as 'int64', not {_kind(data_type)}")
         return Cast(self, target, not strict)
 
+    # ---- functions ----
+
+    def _call(self, name: str, *arguments: object) -> Expr:
+        return Function(name, (self, *map(as_expr, arguments)))
+
+    def fill_null(self, *values: object) -> Expr:
+        """The value, or where it is NULL the first of these that is not."""
+        return Coalesce((self, *map(as_expr, values)))
+
+    def field(self, name: str) -> Expr:
+        """One field of a structure."""
+        return Field(self, name)
+
     # ---- aggregates and names ----
 
     def sum(self) -> Aggregate:
@@ -166,6 +180,57 @@ class Expr:
         return Aggregate(AggregateOp.AVG, self)
 
     mean = avg
+
+    def n_unique(self) -> Aggregate:
+        """How many different values there are that are not NULL."""
+        return Aggregate(AggregateOp.COUNT, self, distinct=True)
+
+    def std(self, ddof: int = 1) -> Aggregate:
+        """The standard deviation: of a sample, or with `ddof=0` of the population."""
+        return Aggregate(_by_ddof("std", ddof, AggregateOp.STDDEV_SAMP, AggregateOp.STDDEV_POP), self)
+
+    def var(self, ddof: int = 1) -> Aggregate:
+        """The variance: of a sample, or with `ddof=0` of the population."""
+        return Aggregate(_by_ddof("var", ddof, AggregateOp.VAR_SAMP, AggregateOp.VAR_POP), self)
+
+    def median(self) -> Aggregate:
+        return Aggregate(AggregateOp.MEDIAN, self)
+
+    def quantile(self, fraction: float, interpolation: str = "linear") -> Aggregate:
+        """The value below which a fraction of the values lie: between two of them, or "discrete", one of them."""
+        op = _INTERPOLATIONS.get(interpolation)
+        if op is None:
+            known = ", ".join(_INTERPOLATIONS)
+            raise error(
+                "INVALID_AGGREGATE", f"quantile interpolates by one of {known}, not {interpolation!r}"
+            )
+        return Aggregate(op, self, (Literal(fraction),))
+
+    def first(self) -> Aggregate:
+        """The first row's value, NULL or not."""
+        return Aggregate(AggregateOp.FIRST, self)
+
+    def last(self) -> Aggregate:
+        """The last row's value, NULL or not."""
+        return Aggregate(AggregateOp.LAST, self)
+
+    def any_value(self) -> Aggregate:
+        """The first value that is not NULL."""
+        return Aggregate(AggregateOp.ANY_VALUE, self)
+
+    def all(self) -> Aggregate:
+        """Whether all values are true; NULLs do not count."""
+        return Aggregate(AggregateOp.BOOL_AND, self)
+
+    def any(self) -> Aggregate:
+        """Whether any value is true; NULLs do not count."""
+        return Aggregate(AggregateOp.BOOL_OR, self)
+
+    def string_agg(self, separator: str = ",") -> Aggregate:
+        """All texts in their order, with a separator between them; NULLs do not count."""
+        return Aggregate(AggregateOp.STRING_AGG, self, (Literal(separator),))
+
+    str_join = string_agg
 
     def alias(self, name: str) -> Expr:
         return Alias(self, name)
@@ -222,6 +287,8 @@ class Between(Expr):
 
 
 class InList(Expr):
+    """Values are constants, or expressions, which are compared one by one."""
+
     __slots__ = ("value", "values")
 
     def __init__(self, value: Expr, values: tuple[object, ...]) -> None:
@@ -327,6 +394,99 @@ class Cast(Expr):
         return f"{self.value}.cast({str(self.target)!r}{', strict=False' if self.attempt else ''})"
 
 
+class Function(Expr):
+    """A function by its name in functions.py."""
+
+    __slots__ = ("arguments", "name")
+
+    def __init__(self, name: str, arguments: tuple[Expr, ...]) -> None:
+        if not isinstance(name, str):
+            raise error("NOT_SUPPORTED", f"a function is called by its name (str), not {_kind(name)}")
+        self.name = name.lower()
+        self.arguments = arguments
+
+    def __str__(self) -> str:
+        if self.arguments and hasattr(Expr, self.name):
+            first, *rest = self.arguments
+            return f"{first}.{self.name}({', '.join(map(str, rest))})"
+        return f"call({', '.join((repr(self.name), *map(str, self.arguments)))})"
+
+
+class Case(Expr):
+    """The value of the first condition that is true; the last value, if there is one more, for the rest."""
+
+    __slots__ = ("conditions", "values")
+
+    def __init__(self, conditions: tuple[Expr, ...], values: tuple[Expr, ...]) -> None:
+        if not conditions or not 0 <= len(values) - len(conditions) <= 1:
+            raise error("INVALID_FILTER", f"CASE of {len(conditions)} conditions and {len(values)} values")
+        self.conditions = conditions
+        self.values = values
+
+    def __str__(self) -> str:
+        shown = "".join(
+            f"{'.' * (number > 0)}when({condition}).then({value})"
+            for number, (condition, value) in enumerate(zip(self.conditions, self.values, strict=False))
+        )
+        rest = self.values[len(self.conditions) :]
+        return shown + (f".otherwise({rest[0]})" if rest else "")
+
+
+class Then(Case):
+    """A CASE that may still get more branches."""
+
+    __slots__ = ()
+
+    def when(self, condition: object) -> When:
+        return When(as_expr(condition), self.conditions, self.values)
+
+    def otherwise(self, value: object) -> Expr:
+        return Case(self.conditions, (*self.values, as_expr(value)))
+
+
+class When:
+    """`when(condition)` waits for its `then(value)`."""
+
+    __slots__ = ("condition", "conditions", "values")
+
+    def __init__(self, condition: Expr, conditions: tuple[Expr, ...], values: tuple[Expr, ...]) -> None:
+        self.condition = condition
+        self.conditions = conditions
+        self.values = values
+
+    def then(self, value: object) -> Then:
+        return Then((*self.conditions, self.condition), (*self.values, as_expr(value)))
+
+
+class Coalesce(Expr):
+    """The first value that is not NULL."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: tuple[Expr, ...]) -> None:
+        if not values:
+            raise error("INVALID_FILTER", "coalesce takes at least one value")
+        self.values = values
+
+    def __str__(self) -> str:
+        return f"coalesce({', '.join(map(str, self.values))})"
+
+
+class Field(Expr):
+    """One field of a structure."""
+
+    __slots__ = ("name", "value")
+
+    def __init__(self, value: Expr, name: str) -> None:
+        if not isinstance(name, str):
+            raise error("COLUMN_NOT_FOUND", f"field takes a name (str), not {_kind(name)}")
+        self.value = value
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"{self.value}.field({self.name!r})"
+
+
 class Alias(Expr):
     __slots__ = ("name", "value")
 
@@ -343,16 +503,47 @@ class Alias(Expr):
 class Aggregate(Expr):
     """One value for many rows; only `agg` and `select` of aggregates take it."""
 
-    __slots__ = ("op", "value")
+    __slots__ = ("extra", "is_distinct", "op", "value", "where")
 
-    def __init__(self, op: AggregateOp, value: Expr | None) -> None:
+    def __init__(
+        self,
+        op: AggregateOp,
+        value: Expr | None,
+        extra: tuple[Expr, ...] = (),
+        *,
+        distinct: bool = False,
+        where: Expr | None = None,
+    ) -> None:
         self.op = op
         self.value = value
+        #: A percentile's fraction, a separator.
+        self.extra = extra
+        self.is_distinct = distinct
+        #: Only rows for which it is true count.
+        self.where = where
+
+    def distinct(self) -> Aggregate:
+        """The same over every value once."""
+        if self.value is None:
+            raise error("INVALID_AGGREGATE", "distinct takes a column: col('x').n_unique() counts its values")
+        return Aggregate(self.op, self.value, self.extra, distinct=True, where=self.where)
+
+    def filter(self, condition: Expr) -> Aggregate:
+        """The same over rows for which the condition is true."""
+        if not isinstance(condition, Expr):
+            raise error("INVALID_FILTER", f"filter of an aggregate takes a condition, not {_kind(condition)}")
+        both = condition if self.where is None else self.where & condition
+        return Aggregate(self.op, self.value, self.extra, distinct=self.is_distinct, where=both)
 
     def __str__(self) -> str:
-        if self.value is None:
-            return "count()"
-        return f"{self.value}.{AGGREGATE_NAMES[self.op]}()"
+        text = "count()" if self.value is None else f"{self.value}.{self._method()}"
+        if self.is_distinct:
+            text += ".distinct()"
+        return text if self.where is None else f"{text}.filter({self.where})"
+
+    def _method(self) -> str:
+        name = _AGGREGATE_METHODS.get(self.op, f"{AGGREGATE_NAMES[self.op]}({{}})")
+        return name.format(", ".join(str(item) for item in self.extra))
 
 
 COMPARE_SIGNS = {
@@ -378,7 +569,32 @@ AGGREGATE_NAMES = {
     AggregateOp.MIN: "min",
     AggregateOp.MAX: "max",
     AggregateOp.AVG: "avg",
+    AggregateOp.STDDEV_SAMP: "stddev_samp",
+    AggregateOp.STDDEV_POP: "stddev_pop",
+    AggregateOp.VAR_SAMP: "var_samp",
+    AggregateOp.VAR_POP: "var_pop",
+    AggregateOp.MEDIAN: "median",
+    AggregateOp.PERCENTILE_CONT: "percentile_cont",
+    AggregateOp.PERCENTILE_DISC: "percentile_disc",
+    AggregateOp.FIRST: "first",
+    AggregateOp.LAST: "last",
+    AggregateOp.ANY_VALUE: "any_value",
+    AggregateOp.BOOL_AND: "bool_and",
+    AggregateOp.BOOL_OR: "bool_or",
+    AggregateOp.STRING_AGG: "string_agg",
 }
+#: How they are called here, where that is not by their name in SQL.
+_AGGREGATE_METHODS = {
+    AggregateOp.STDDEV_SAMP: "std()",
+    AggregateOp.STDDEV_POP: "std(ddof=0)",
+    AggregateOp.VAR_SAMP: "var()",
+    AggregateOp.VAR_POP: "var(ddof=0)",
+    AggregateOp.PERCENTILE_CONT: "quantile({})",
+    AggregateOp.PERCENTILE_DISC: "quantile({}, 'discrete')",
+    AggregateOp.BOOL_AND: "all()",
+    AggregateOp.BOOL_OR: "any()",
+}
+_INTERPOLATIONS = {"linear": AggregateOp.PERCENTILE_CONT, "discrete": AggregateOp.PERCENTILE_DISC}
 #: What `aggregate("sum", …)` accepts.
 AGGREGATE_WORDS = {
     "count": AggregateOp.COUNT,
@@ -387,7 +603,41 @@ AGGREGATE_WORDS = {
     "max": AggregateOp.MAX,
     "avg": AggregateOp.AVG,
     "mean": AggregateOp.AVG,
+    "count_distinct": AggregateOp.COUNT,
+    "n_unique": AggregateOp.COUNT,
+    "std": AggregateOp.STDDEV_SAMP,
+    "stddev": AggregateOp.STDDEV_SAMP,
+    "stddev_samp": AggregateOp.STDDEV_SAMP,
+    "stddev_pop": AggregateOp.STDDEV_POP,
+    "var": AggregateOp.VAR_SAMP,
+    "variance": AggregateOp.VAR_SAMP,
+    "var_samp": AggregateOp.VAR_SAMP,
+    "var_pop": AggregateOp.VAR_POP,
+    "median": AggregateOp.MEDIAN,
+    "first": AggregateOp.FIRST,
+    "last": AggregateOp.LAST,
+    "any_value": AggregateOp.ANY_VALUE,
+    "bool_and": AggregateOp.BOOL_AND,
+    "all": AggregateOp.BOOL_AND,
+    "bool_or": AggregateOp.BOOL_OR,
+    "any": AggregateOp.BOOL_OR,
+    "string_agg": AggregateOp.STRING_AGG,
 }
+
+
+def aggregate_by_word(word: str, value: Expr) -> Aggregate | None:
+    """`aggregate("sum", …)`; None where there is no such word."""
+    op = AGGREGATE_WORDS.get(word.lower())
+    if op is None:
+        return None
+    extra: tuple[Expr, ...] = (Literal(","),) if op == AggregateOp.STRING_AGG else ()
+    return Aggregate(op, value, extra, distinct=word.lower() in ("count_distinct", "n_unique"))
+
+
+def _by_ddof(name: str, ddof: object, sample: AggregateOp, population: AggregateOp) -> AggregateOp:
+    if isinstance(ddof, bool) or ddof not in (0, 1):
+        raise error("INVALID_AGGREGATE", f"{name} takes ddof=1 (of a sample) or ddof=0, not {ddof!r}")
+    return sample if ddof == 1 else population
 
 
 def col(name: str) -> Expr:
@@ -402,17 +652,37 @@ def lit(value: object) -> Expr:
     return as_expr(value)
 
 
+def when(condition: object) -> When:
+    """`when(col("a") > 5).then("big").when(…).then(…).otherwise("small")`: SQL's CASE."""
+    return When(as_expr(condition), (), ())
+
+
+def coalesce(*values: object) -> Expr:
+    """The first of the values that is not NULL."""
+    return Coalesce(tuple(map(as_expr, values)))
+
+
+def call(name: str, *arguments: object) -> Expr:
+    """A function by its SQL name: `call("upper", col("name"))`."""
+    return Function(name, tuple(map(as_expr, arguments)))
+
+
 def as_expr(value: object) -> Expr:
     return value if isinstance(value, Expr) else Literal(value)
 
 
-def listed(values: object, what: str) -> tuple[object, ...]:
+def listed(values: object, what: str, *, computed: bool = False) -> tuple[object, ...]:
     if isinstance(values, (str, bytes, Expr)) or not hasattr(values, "__iter__"):
         raise error("INVALID_FILTER", f"{what} takes a list of values, not {_kind(values)}")
-    items: tuple[object, ...] = tuple(values)
-    if any(isinstance(item, Expr) for item in items):
+    items = tuple(item.value if isinstance(item, Literal) else item for item in values)
+    if not computed and any(isinstance(item, Expr) for item in items):
         raise error("INVALID_FILTER", f"{what} takes constant values, not expressions")
     return items
+
+
+def joined(kind: type[And] | type[Or], terms: list[Expr]) -> Expr:
+    """Terms under one AND or OR; a single one needs neither."""
+    return terms[0] if len(terms) == 1 else kind(tuple(terms))
 
 
 def _terms(kind: type[And] | type[Or], node: Expr) -> tuple[Expr, ...]:

@@ -7,28 +7,19 @@
 What is cached is the flat footer (flat_footer.py) under the source's identity: device, inode, size and times,
 or ETag. A file that changed has another identity, so an entry is never wrong, only forgotten.
 
-Entries on disk are shared by all processes of a user. They lie in a folder of their own below the one that
-keeps machine code, under the same rules (_code_cache.py): folder 0700, files 0600, ours, no links followed,
-written whole or not at all. What does not fit its checksum counts as absent; no trouble there is an error.
-
-    entry:  magic (8)  key (32)  crc32 of key and blob (u32)  size of the blob (u64)  blob
+Entries on disk are shared by all processes of a user (_private_cache.py).
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import random
-import stat
 import struct
 import time
-from contextlib import suppress
 from functools import partial
-from zlib import crc32
 
 from querymode._abi import VERSION as ABI_VERSION
 from querymode._abi import FileFormat
-from querymode._code_cache import _open_directory
+from querymode._private_cache import PrivateCache, entry_key
 from querymode._version import __version__
 from querymode.errors import QueryModeError, error
 from querymode.execute.single import DEFAULT_LIMIT, on_instance
@@ -42,6 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
+    from querymode._private_cache import OpenedCache
     from querymode._wasm import Instance
     from querymode.store import ByteSource
     from querymode.types import DataType
@@ -181,12 +173,12 @@ class _Batch:
     def load(self, parquet_expected: bool) -> list[FlatFooter]:
         missing = [index for index in range(len(self.sources)) if not self._find_in_memory(index)]
         if missing:
-            with _Disk(enabled=self.cache.disk) as disk:
+            with _DISK.opened() as disk:
                 self._load_missing(missing, disk, parquet_expected)
         assert None not in self.footers
         return self.footers  # type: ignore[return-value]
 
-    def _load_missing(self, missing: list[int], disk: _Disk, parquet_expected: bool) -> None:
+    def _load_missing(self, missing: list[int], disk: OpenedCache, parquet_expected: bool) -> None:
         # Of another machine's file an entry is cheaper than the tail; of a local one only if it is large.
         missing = [
             index for index in missing if self.sources[index].local or not self._find_on_disk(index, disk)
@@ -208,9 +200,9 @@ class _Batch:
             self.footers[index] = _flat(blob)
         return blob is not None
 
-    def _find_on_disk(self, index: int, disk: _Disk) -> bool:
+    def _find_on_disk(self, index: int, disk: OpenedCache) -> bool:
         source = self.sources[index]
-        blob = disk.load(source.identity)
+        blob = disk.read(_disk_key(source.identity)) if self.cache.disk else None
         if blob is None:
             return False
         try:
@@ -220,7 +212,7 @@ class _Batch:
         self.cache.blobs.put(source.identity, blob, len(blob))
         return True
 
-    def _find_large_on_disk(self, item: _Pending, disk: _Disk) -> bool:
+    def _find_large_on_disk(self, item: _Pending, disk: OpenedCache) -> bool:
         return item.source.local and item.footer_size > DISK_WORTH and self._find_on_disk(item.index, disk)
 
     def _read_tails(self, indices: list[int]) -> list[_Pending]:
@@ -242,7 +234,7 @@ class _Batch:
         for item, front in zip(short, fronts, strict=True):
             item.front = front
 
-    def _keep(self, item: _Pending, blob: bytes, disk: _Disk) -> None:
+    def _keep(self, item: _Pending, blob: bytes, disk: OpenedCache) -> None:
         footer = self.footers[item.index] = _flat(blob)
         source = item.source
         if len(self.sources) <= TAILS_KEPT:
@@ -250,8 +242,8 @@ class _Batch:
         if not _is_settled(source):
             return
         self.cache.blobs.put(source.identity, blob, len(blob))
-        if item.footer_size > DISK_WORTH or not source.local:
-            disk.store(source.identity, blob)
+        if self.cache.disk and (item.footer_size > DISK_WORTH or not source.local):
+            disk.write(_disk_key(source.identity), blob)
 
 
 def _groups(pending: list[_Pending]) -> Iterator[list[_Pending]]:
@@ -458,73 +450,12 @@ def _is_text(head: bytes) -> bool:
 
 # ---- the disk ----
 
-_MAGIC = b"QMFOOT\x01\n"
-_HEADER = struct.Struct("<8s32sIQ")
-_FOLDER, _SUFFIX, _TEMPORARY_SUFFIX = "footers", ".flat", ".new"
-DISK_SIZE_MAX = 256 * MIB
-DISK_COUNT_MAX = 16_384
-#: The least that an entry takes on the disk.
-_BLOCK_SIZE = 4 * KIB
-_ABANDONED_SECONDS = 3600.0
-#: So that what is in use stays; once a day is enough.
-_REFRESH_SECONDS = 86400.0
-_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_DISK = PrivateCache("footers", magic=b"QMFOOT\x01\n", suffix=".flat", size_max=256 * MIB)
 
 
-class _Disk:
-    """The folder of entries, opened when first needed. Without a usable one, nothing is found or kept."""
-
-    __slots__ = ("_descriptor", "_refused")
-
-    def __init__(self, *, enabled: bool = True) -> None:
-        self._descriptor = -1
-        #: What need not be tried again: -1 nothing, 0 to open the folder, 1 to make it.
-        self._refused = -1 if enabled else 1
-
-    def __enter__(self) -> _Disk:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def _open(self, *, create: bool) -> bool:
-        if self._descriptor < 0 and create > self._refused:
-            self._descriptor = _open_folder(create=create)
-            self._refused = int(create)
-        return self._descriptor >= 0
-
-    def load(self, identity: Hashable) -> bytes | None:
-        """The blob stored under an identity, or None unless everything about it is right."""
-        if not self._open(create=False):
-            return None
-        try:
-            return _load_entry(self._descriptor, entry_key(identity))
-        except OSError:
-            return None
-
-    def store(self, identity: Hashable, blob: bytes) -> None:
-        if len(blob) > DISK_SIZE_MAX // 4 or not self._open(create=True):
-            return
-        try:
-            _store_entry(self._descriptor, entry_key(identity), blob)
-            # By chance, weighted with size: no process has to know what the others wrote.
-            if random.random() < 1 / 256 + len(blob) / (16 * MIB):
-                trim(self._descriptor)
-        except OSError:
-            pass
-
-
-def entry_key(identity: Hashable) -> bytes:
+def _disk_key(identity: Hashable) -> bytes:
     """The identity, and the engine that made the blob."""
-    text = f"{ABI_VERSION} {FLAT_VERSION} {__version__} {_engine_stamp()} {identity!r}"
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
-
-
-def entry_name(key: bytes) -> str:
-    return key.hex()[:40] + _SUFFIX
+    return entry_key(f"{ABI_VERSION} {FLAT_VERSION} {__version__} {_engine_stamp()} {identity!r}")
 
 
 def _engine_stamp() -> str:
@@ -534,112 +465,3 @@ def _engine_stamp() -> str:
     except OSError:
         return ""  # inside a zip, whose version says enough
     return f"{status.st_size} {status.st_mtime_ns}"
-
-
-def _open_folder(*, create: bool) -> int:
-    """A descriptor of the folder of entries if it is ours alone, else -1."""
-    parent = _open_directory(create=create)
-    if parent is None:
-        return -1
-    descriptor = -1
-    try:
-        if create:
-            _make_folder(parent)
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(_FOLDER, flags, dir_fd=parent)
-        status = os.fstat(descriptor)
-        if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == 0o700:
-            return descriptor
-        os.close(descriptor)
-    except OSError:
-        pass
-    finally:
-        os.close(parent)
-    return -1
-
-
-def _make_folder(parent: int) -> None:
-    with suppress(FileExistsError):  # whatever it is: the descriptor is checked
-        os.mkdir(_FOLDER, 0o700, dir_fd=parent)
-
-
-def _load_entry(folder: int, key: bytes) -> bytes | None:
-    descriptor = os.open(entry_name(key), _READ_FLAGS, dir_fd=folder)
-    try:
-        status = os.fstat(descriptor)
-        if not _is_private_entry(status):
-            return None
-        header = os.read(descriptor, _HEADER.size)
-        # One byte more than expected, so that a file that grew does not pass for whole.
-        blob = os.read(descriptor, status.st_size - _HEADER.size + 1)
-        if not _is_verified(header, blob, key):
-            return None
-        if time.time() - status.st_mtime > _REFRESH_SECONDS:
-            os.utime(descriptor)
-        return blob
-    finally:
-        os.close(descriptor)
-
-
-def _is_private_entry(status: os.stat_result) -> bool:
-    return (
-        stat.S_ISREG(status.st_mode)
-        and stat.S_IMODE(status.st_mode) == 0o600
-        and status.st_uid == os.geteuid()
-        and _HEADER.size < status.st_size <= _HEADER.size + DISK_SIZE_MAX
-    )
-
-
-def _is_verified(header: bytes, blob: bytes, key: bytes) -> bool:
-    if len(header) != _HEADER.size:
-        return False
-    magic, stored_key, checksum, size = _HEADER.unpack(header)
-    if magic != _MAGIC or stored_key != key or size != len(blob):
-        return False
-    return bool(crc32(blob, crc32(key)) == checksum)
-
-
-def _store_entry(folder: int, key: bytes, blob: bytes) -> None:
-    name = entry_name(key)
-    # Unique among processes and threads; O_EXCL refuses a planted file or link.
-    temporary = f"{name}.{os.getpid()}.{random.getrandbits(64):x}{_TEMPORARY_SUFFIX}"
-    descriptor = os.open(temporary, _WRITE_FLAGS, 0o600, dir_fd=folder)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), 0o600)  # whatever the umask says
-            file.write(_HEADER.pack(_MAGIC, key, crc32(blob, crc32(key)), len(blob)))
-            file.write(blob)
-        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        os.unlink(temporary, dir_fd=folder)
-        raise
-
-
-def trim(folder: int, size_max: int = DISK_SIZE_MAX, count_max: int = DISK_COUNT_MAX) -> None:
-    """Where there is too much, forgets the oldest quarter, so that the next time is not soon."""
-    entries: list[tuple[float, int, str]] = []
-    for name, status in _statuses(folder):
-        if name.endswith(_SUFFIX):
-            entries.append((status.st_mtime, max(status.st_size, _BLOCK_SIZE), name))
-        elif name.endswith(_TEMPORARY_SUFFIX) and status.st_mtime < time.time() - _ABANDONED_SECONDS:
-            _forget(folder, name)
-    count, size = len(entries), sum(entry[1] for entry in entries)
-    if count <= count_max and size <= size_max:
-        return
-    for _, entry_size, name in sorted(entries):
-        if count <= count_max * 3 // 4 and size <= size_max * 3 // 4:
-            return
-        _forget(folder, name)
-        count, size = count - 1, size - entry_size
-
-
-def _statuses(folder: int) -> Iterator[tuple[str, os.stat_result]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            with suppress(FileNotFoundError):  # another process was faster
-                yield entry.name, entry.stat(follow_symlinks=False)
-
-
-def _forget(folder: int, name: str) -> None:
-    with suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=folder)

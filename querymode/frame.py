@@ -9,7 +9,18 @@ from __future__ import annotations
 from querymode._abi import AggregateOp
 from querymode.bind import output_name
 from querymode.errors import column_not_found, error
-from querymode.expr import AGGREGATE_WORDS, Aggregate, Alias, And, Column, Expr, Or, condition
+from querymode.expr import (
+    AGGREGATE_WORDS,
+    Aggregate,
+    Alias,
+    And,
+    Column,
+    Expr,
+    Or,
+    aggregate_by_word,
+    condition,
+    joined,
+)
 from querymode.plan import Filter, GroupBy, Limit, Node, Project, Sort
 
 TYPE_CHECKING = False
@@ -72,7 +83,7 @@ class DataFrame:
         """
         if not groups:
             raise error("INVALID_FILTER", "where_or takes at least one group of (column, operator, value)")
-        return self._with(Filter(self._node, _one_or_many(Or, [_group(group) for group in groups])))
+        return self._with(Filter(self._node, joined(Or, [_group(group) for group in groups])))
 
     def limit(self, count: int) -> DataFrame:
         """The first `count` rows. Beside `offset`, in either order, it is LIMIT … OFFSET …."""
@@ -158,9 +169,10 @@ class DataFrame:
         max_bytes: int | str | None = None,
     ) -> Result:
         """Runs the query. The arguments lower what it may use: BUDGET_EXCEEDED before it uses more."""
-        return self._session._execute(
-            self._node, memory=memory, timeout=timeout, max_requests=max_requests, max_bytes=max_bytes
+        limits = self._session._limits(
+            memory=memory, timeout=timeout, max_requests=max_requests, max_bytes=max_bytes
         )
+        return self._session._execute(self._node, limits)
 
     def stream(
         self,
@@ -178,13 +190,10 @@ class DataFrame:
         rows = _row_count("stream", batch_size)
         if rows == 0:
             raise error("QUERY_FAILED", "stream takes the rows of a batch, which are at least one")
-        limits = {
-            "memory": memory,
-            "timeout": timeout,
-            "max_requests": max_requests,
-            "max_bytes": max_bytes,
-        }
-        for batches in self._session._stream(self._node, **limits):
+        limits = self._session._limits(
+            memory=memory, timeout=timeout, max_requests=max_requests, max_bytes=max_bytes
+        )
+        for batches in self._session._stream(self._node, limits):
             for batch in batches:
                 for start in range(0, batch.num_rows, rows):
                     yield batch.slice(start, rows)
@@ -261,7 +270,7 @@ class GroupedFrame:
 
 def _predicate(arguments: tuple[object, ...]) -> Expr:
     if arguments and all(isinstance(argument, Expr) for argument in arguments):
-        return _one_or_many(And, [argument for argument in arguments if isinstance(argument, Expr)])
+        return joined(And, [argument for argument in arguments if isinstance(argument, Expr)])
     if len(arguments) >= 2 and isinstance(arguments[0], str) and isinstance(arguments[1], str):
         return condition(arguments[0], arguments[1], *arguments[2:])
     raise error(
@@ -277,17 +286,13 @@ def _group(conditions: Sequence[Sequence[object]]) -> Expr:
     terms = [item if isinstance(item, Expr) else _condition(item) for item in conditions]
     if not terms:
         raise error("INVALID_FILTER", "a group of where_or has no condition")
-    return _one_or_many(And, terms)
+    return joined(And, terms)
 
 
 def _condition(item: object) -> Expr:
     if not isinstance(item, (tuple, list)):
         raise error("INVALID_FILTER", f"a condition of where_or is (column, operator, value), not {item!r}")
     return _predicate(tuple(item))
-
-
-def _one_or_many(kind: type[And] | type[Or], terms: list[Expr]) -> Expr:
-    return terms[0] if len(terms) == 1 else kind(tuple(terms))
 
 
 def _row_count(what: str, count: object) -> int:
@@ -352,15 +357,16 @@ def _calls(calls: Iterable[object]) -> list[tuple[str, Aggregate]]:
 
 
 def _worded_call(function: str, column: str | Expr | None, alias: str | None) -> tuple[str, Aggregate]:
-    op = AGGREGATE_WORDS.get(function.lower()) if isinstance(function, str) else None
-    if op is None:
+    word = function.lower() if isinstance(function, str) else ""
+    if word not in AGGREGATE_WORDS:
         known = ", ".join(AGGREGATE_WORDS)
         raise error("INVALID_AGGREGATE", f"{function!r} is not an aggregate; there are {known}")
     if not isinstance(alias, (str, type(None))):
         raise error("INVALID_AGGREGATE", f"alias takes a name (str), not {type(alias).__name__}")
-    if op == AggregateOp.COUNT and (column is None or (isinstance(column, str) and column == "*")):
+    if word == "count" and (column is None or (isinstance(column, str) and column == "*")):
         return alias or "count", Aggregate(AggregateOp.COUNT_ROWS, None)
     if column is None:
         raise error("INVALID_AGGREGATE", f"{function} takes a column")
-    call = Aggregate(op, _named(column)[1])
+    call = aggregate_by_word(word, _named(column)[1])
+    assert call is not None
     return alias or output_name(call), call

@@ -19,7 +19,7 @@ from __future__ import annotations
 from querymode._abi import CompareOp, NodeTag
 from querymode.bind import bind_predicate
 from querymode.errors import QueryModeError
-from querymode.expr import And, Between, Column, Compare, Expr, InList, IsNull, Like, Literal, Not, Or
+from querymode.expr import And, Between, Column, Compare, Expr, InList, IsNull, Like, Literal, Not, Or, joined
 from querymode.literals import encode_value, fit, plain
 from querymode.schema import Schema
 from querymode.types import BOOL, INT64, is_nested, is_vector
@@ -67,7 +67,7 @@ class Pruning:
 
 def rewrite(predicates: Sequence[Expr], schema: Schema) -> Pruning | None:
     """The filter over statistics, or None where no statistic could rule anything out."""
-    from querymode.plan import encode_plan
+    from querymode.wire import encode_plan
 
     rewriter = _Rewriter(schema)
     terms = [term for term in map(rewriter.might, predicates) if term is not None]
@@ -75,7 +75,7 @@ def rewrite(predicates: Sequence[Expr], schema: Schema) -> Pruning | None:
         return None
     fields = statistics_fields(rewriter.columns, schema)
     try:
-        wire = bind_predicate(_all(terms), Schema(fields)).wire
+        wire = bind_predicate(joined(And, terms), Schema(fields)).wire
     except QueryModeError:
         return None  # the filter itself says what is wrong with it
     columns = tuple(rewriter.columns)
@@ -102,14 +102,6 @@ def statistics_fields(columns: Iterable[str], schema: Schema) -> list[tuple[str,
     return fields
 
 
-def _all(terms: list[Expr]) -> Expr:
-    return terms[0] if len(terms) == 1 else And(tuple(terms))
-
-
-def _any(terms: list[Expr]) -> Expr:
-    return terms[0] if len(terms) == 1 else Or(tuple(terms))
-
-
 class _Rewriter:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -122,7 +114,7 @@ class _Rewriter:
             return self.might_not(node.value)
         if isinstance(node, And):
             terms = [term for term in map(self.might, node.terms) if term is not None]
-            return _all(terms) if terms else None
+            return joined(And, terms) if terms else None
         if isinstance(node, Or):
             return self._either([self.might(term) for term in node.terms[: OR_TERMS_MAX + 1]])
         if isinstance(node, Compare):
@@ -147,7 +139,7 @@ class _Rewriter:
             return self._either([self.might_not(term) for term in node.terms[: OR_TERMS_MAX + 1]])
         if isinstance(node, Or):
             terms = [term for term in map(self.might_not, node.terms) if term is not None]
-            return _all(terms) if terms else None
+            return joined(And, terms) if terms else None
         if isinstance(node, Compare):
             return self._compare(_NEGATED[node.op], node.left, node.right)
         if isinstance(node, Between):
@@ -164,7 +156,7 @@ class _Rewriter:
     def _either(self, terms: list[Expr | None]) -> Expr | None:
         """An OR can rule out only what each of its terms rules out."""
         known = [term for term in terms if term is not None]
-        return _any(known) if known and len(known) == len(terms) <= OR_TERMS_MAX else None
+        return joined(Or, known) if known and len(known) == len(terms) <= OR_TERMS_MAX else None
 
     def _bounds(self, column: Expr) -> tuple[Expr, Expr, Expr, Expr] | None:
         """min, max, nan and nulls < rows of a column, if it can have them."""
@@ -225,7 +217,7 @@ class _Rewriter:
             return None
         terms = [self._compare(CompareOp.NEQ, node.value, Literal(value)) for value in values]
         known = [term for term in terms if term is not None]
-        return _all(known) if known else None
+        return joined(And, known) if known else None
 
     def _like(self, node: Like) -> Expr | None:
         prefix, whole = _prefix(node.pattern, node.escape)
@@ -253,6 +245,8 @@ class _Rewriter:
 def _is_plain(value: object) -> bool:
     """Neither NULL nor NaN: those have rules of their own, and pruning keeps out of them."""
     given = plain(value)
+    if isinstance(given, Expr):
+        return False
     return given is not None and not (isinstance(given, float) and given != given)
 
 

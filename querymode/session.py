@@ -6,21 +6,26 @@ One object may be used from many threads. Its running queries share its memory; 
 from __future__ import annotations
 
 import os
+from types import FunctionType
 
 from querymode.errors import TableNotFoundError, error
 from querymode.frame import DataFrame
-from querymode.plan import Node, Scan, is_file_aggregate, known_counts, lower
+from querymode.lower import lower
+from querymode.plan import Node, Scan, is_file_aggregate, known_counts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any
+    from typing import Any, Concatenate, ParamSpec
 
     import pyarrow
 
+    from querymode.execute.limits import Limits
     from querymode.result import Result
     from querymode.schema import Schema
     from querymode.store import StoreOptions
+
+    Parameters = ParamSpec("Parameters")
 
 _SIZE_UNITS = {
     "b": 1,
@@ -47,12 +52,26 @@ class _of_session:
         return partial(self._function, default_session() if session is None else session)
 
 
+def _with_parameters_of(
+    init: Callable[Concatenate[QueryMode, Parameters], None],
+) -> Callable[[Callable[..., QueryMode]], Callable[Concatenate[type[QueryMode], Parameters], QueryMode]]:
+    """For a function that hands its arguments on to `init`: type checkers, `inspect` and `help` see them."""
+
+    def decorate(function: Any) -> Any:
+        shown = FunctionType(init.__code__, init.__globals__, function.__name__, init.__defaults__)
+        shown.__kwdefaults__ = init.__kwdefaults__
+        shown.__annotations__ = {**init.__annotations__, "return": function.__annotations__["return"]}
+        function.__wrapped__ = shown
+        return function
+
+    return decorate
+
+
 class QueryMode:
     """A session. Make one with `QueryMode.local()`; the `from_…` functions make tables without one."""
 
     def __init__(
         self,
-        *,
         root: str | os.PathLike[str] = ".",
         memory: int | str = "2GiB",
         threads: int | None = None,
@@ -61,6 +80,7 @@ class QueryMode:
         buckets: Sequence[str] | None = None,
         allowed_paths: Sequence[str | os.PathLike[str]] | None = None,
         allow_network: bool = True,
+        *,
         hardened: bool = False,
     ) -> None:
         from querymode.execute.budget import Budget
@@ -88,19 +108,8 @@ class QueryMode:
         self._tables: dict[str, DataFrame] = {}
 
     @classmethod
-    def local(
-        cls,
-        root: str | os.PathLike[str] = ".",
-        memory: int | str = "2GiB",
-        threads: int | None = None,
-        timeout: float | None = None,
-        storage_options: Mapping[str, Any] | None = None,
-        buckets: Sequence[str] | None = None,
-        allowed_paths: Sequence[str | os.PathLike[str]] | None = None,
-        allow_network: bool = True,
-        *,
-        hardened: bool = False,
-    ) -> QueryMode:
+    @_with_parameters_of(__init__)
+    def local(cls, *arguments: Any, **options: Any) -> QueryMode:
         """A session in this process.
 
         `memory`: what all running queries of this object may use together, as bytes or "512MiB".
@@ -110,17 +119,7 @@ class QueryMode:
         `hardened`: also interrupt the engine where it does not look for a cancellation itself, which costs
         speed.
         """
-        return cls(
-            root=root,
-            memory=memory,
-            threads=threads,
-            timeout=timeout,
-            storage_options=storage_options,
-            buckets=buckets,
-            allowed_paths=allowed_paths,
-            allow_network=allow_network,
-            hardened=hardened,
-        )
+        return cls(*arguments, **options)
 
     def __repr__(self) -> str:
         return f"<QueryMode root={self.root!r} memory={self.memory >> 20}MiB threads={self.threads}>"
@@ -247,19 +246,10 @@ class QueryMode:
 
     # ---- running ----
 
-    def _execute(
-        self,
-        node: Node,
-        *,
-        memory: int | str | None = None,
-        timeout: float | None = None,
-        max_requests: int | None = None,
-        max_bytes: int | str | None = None,
-    ) -> Result:
+    def _execute(self, node: Node, limits: Limits) -> Result:
         from querymode.execute import local
         from querymode.result import Result
 
-        options = self._options(memory, timeout, max_requests, max_bytes)
         counts = known_counts(node)
         if counts is not None:
             return _counted(node, counts)
@@ -267,23 +257,20 @@ class QueryMode:
         if batch is not None:
             return Result([batch], node.schema, _stats_of_nothing(1, len(batch)))
         work = lower(node)
-        answer = local.run(work, self._budget, thread_count=self.threads, **options)
+        answer = local.run(work, self._budget, limits)
         return Result(answer.batches, work.schema, answer.stats())
 
     def _execute_arrow(self, node: Node) -> pyarrow.Table:
         """The answer as Arrow: every worker lays out what it made, straight from the engine's memory."""
         if known_counts(node) is not None or is_file_aggregate(node):
-            return self._execute(node).to_arrow()
+            return self._execute(node, self._limits()).to_arrow()
         import pyarrow
 
         from querymode.arrow import arrow_schema
         from querymode.execute import local
 
         work = lower(node)
-        options = self._options(None, None, None, None)
-        answer = local.run(
-            work, self._budget, thread_count=self.threads, export=_arrow_export(work.schema), **options
-        )
+        answer = local.run(work, self._budget, self._limits(), export=_arrow_export(work.schema))
         batches = [batch for part in answer.batches for batch in part]
         return pyarrow.Table.from_batches(batches, arrow_schema(work.schema))
 
@@ -294,29 +281,32 @@ class QueryMode:
 
         return known_batch(node)
 
-    def _options(
-        self,
-        memory: int | str | None,
-        timeout: float | None,
-        max_requests: int | None,
-        max_bytes: int | str | None,
-    ) -> dict[str, Any]:
-        return {
-            "memory": None if memory is None else parse_size(memory, "memory"),
-            "timeout": self.timeout if timeout is None else _seconds(timeout),
-            "hardened": self.hardened,
-            "max_requests": None if max_requests is None else _request_count(max_requests),
-            "max_bytes": None if max_bytes is None else parse_size(max_bytes, "max_bytes"),
-        }
-
-    def _stream(self, node: Node, **limits: Any) -> Iterator[list[pyarrow.RecordBatch]]:
+    def _stream(self, node: Node, limits: Limits) -> Iterator[list[pyarrow.RecordBatch]]:
         """Batches of an answer, in order, as they come: never all of them in memory at once."""
         from querymode.execute import local
 
-        options = self._options(**limits)
         work = lower(node)
-        export = _arrow_export(work.schema)
-        return local.stream(work, self._budget, thread_count=self.threads, export=export, **options)
+        return local.stream(work, self._budget, limits, export=_arrow_export(work.schema))
+
+    def _limits(
+        self,
+        *,
+        memory: int | str | None = None,
+        timeout: float | None = None,
+        max_requests: int | None = None,
+        max_bytes: int | str | None = None,
+    ) -> Limits:
+        """Those of this session, lowered by what one query was given."""
+        from querymode.execute.limits import Limits
+
+        return Limits(
+            thread_count=self.threads,
+            memory=None if memory is None else parse_size(memory, "memory"),
+            timeout=self.timeout if timeout is None else _seconds(timeout),
+            hardened=self.hardened,
+            max_requests=None if max_requests is None else _request_count(max_requests),
+            max_bytes=None if max_bytes is None else parse_size(max_bytes, "max_bytes"),
+        )
 
 
 def _arrow_export(schema: Schema) -> Callable[[memoryview], list[pyarrow.RecordBatch]]:

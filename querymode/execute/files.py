@@ -74,9 +74,10 @@ class FileScan:
         self.has_filter = has_filter
         self.rows_needed = rows_needed
         self.verify_crc = verify_crc
+        #: At least one: a table without rows has a schema all the same.
         self.lanes: list[list[tuple[int, int]]] = [
             [table.groups[index] for index in lane] for lane in table.lanes
-        ]
+        ] or [[]]
         self.groups_pruned = 0
         #: Set by `Worker.foresee` where the engine keeps some columns for later.
         self.foreseen_in_part = False
@@ -94,6 +95,17 @@ class FileScan:
         return self.has_filter and (self.is_remote or self.foreseen_in_part)
 
     # ---- what can be left out ----
+
+    def use_pruning(self, pruning: Pruning | None) -> None:
+        """Before anything is read: another filter over statistics, which knows more."""
+        self.pruning = pruning
+        self._pruned = pruning is None
+
+    def drop_all(self) -> None:
+        """No row can match."""
+        self.groups_pruned = len(self.table.groups)
+        self.lanes = [[] for _ in self.lanes]
+        self.pruning, self._pruned = None, True
 
     def prune(self, instance: Instance) -> bool:
         """Takes out row groups that cannot match. True the first time, if there was something to ask."""
@@ -135,7 +147,8 @@ class FileScan:
 
     def close(self, *, verify: bool) -> None:
         """Ends all reading. With `verify`: fails if a file was changed while it was read."""
-        self.gate.cancel()
+        if not verify:
+            self.gate.cancel()
         with self._lock:
             sources, self._sources = list(self._sources.values()), {}
         try:
@@ -410,8 +423,12 @@ class GroupReader:
 class Worker:
     """A worker's part of a scan: its instance, the query in it, and row groups ahead of their turn."""
 
-    def __init__(self, scan: FileScan, instance: Instance, query: int, allow: Callable[[], None]) -> None:
+    def __init__(
+        self, scan: FileScan, instance: Instance, query: int, allow: Callable[[], None], first_lane: int = 0
+    ) -> None:
         self.scan = scan
+        #: The number of the scan's first lane among all lanes of its stage.
+        self.first_lane = first_lane
         self.instance = instance
         self.query = query
         self.allow = allow
@@ -459,7 +476,7 @@ class Worker:
 
     def _tasks(self, lanes: Callable[[], int | None]) -> Iterator[tuple[int, tuple[int, int] | None]]:
         while (lane := lanes()) is not None:
-            for group in self.scan.lanes[lane]:
+            for group in self.scan.lanes[lane - self.first_lane]:
                 yield lane, group
             yield lane, None
 

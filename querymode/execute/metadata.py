@@ -7,7 +7,7 @@ from querymode.execute.files import ask_statistics
 from querymode.execute.single import on_instance
 from querymode.expr import Aggregate, And, Column, Compare, Expr, IsNull, Not, Or
 from querymode.file_table import FileTable
-from querymode.plan import Filter, GroupBy, Node, Scan, plan_over
+from querymode.plan import Filter, GroupBy, Node, Scan
 from querymode.prune import statistic, statistics_fields
 from querymode.qmcb import (
     DTYPE_I64,
@@ -19,6 +19,7 @@ from querymode.qmcb import (
 )
 from querymode.schema import Schema
 from querymode.types import is_nested, is_vector
+from querymode.wire import plan_over
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def known_batch(node: Node) -> bytes | None:
         return None
     bounds: dict[tuple[AggregateOp, str], None] = {}
     for _, call in node.calls:
+        if call.where is not None or (call.is_distinct and call.op == AggregateOp.COUNT):
+            return None
         if call.op == AggregateOp.COUNT_ROWS or (call.op == AggregateOp.COUNT and _is_column(call, table)):
             continue
         if call.op not in _BOUND_OF or not _is_column(call, table):

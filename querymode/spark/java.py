@@ -17,15 +17,21 @@ import shlex
 import shutil
 import stat
 import subprocess
-from contextlib import suppress
 
-from querymode._code_cache import cache_directory
+from querymode._private_cache import (
+    PRIVATE_DIRECTORY,
+    cache_directory,
+    make_private,
+    open_private,
+    replace_private,
+)
 from querymode.errors import error
 
 VERSION_MIN = 17
 _VECTOR_FLAG = "--add-modules=jdk.incubator.vector"
 _REMEDY = "pip install 'querymode[spark]' brings one, or set JAVA_HOME to a Java of your own"
 _SECONDS_MAX = 60.0
+_SCRIPT_MODE = stat.S_IFREG | 0o700
 
 
 def java_home() -> str | None:
@@ -99,7 +105,8 @@ def _wrapped(java: str) -> str:
     home = os.path.join(cache_directory(), f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}")
     try:
         for directory in (cache_directory(), home, os.path.join(home, "bin")):
-            _make_private(directory)
+            make_private(directory)
+            os.close(open_private(directory, PRIVATE_DIRECTORY))
         _write_script(os.path.join(home, "bin", "java"), text.encode("utf-8", "surrogateescape"))
     except OSError as cause:
         raise error(
@@ -110,41 +117,16 @@ def _wrapped(java: str) -> str:
     return home
 
 
-def _make_private(directory: str) -> None:
-    if not os.path.lexists(directory):
-        os.makedirs(os.path.dirname(os.path.abspath(directory)), exist_ok=True)
-        with suppress(FileExistsError):  # another process was faster; looked at like any other
-            os.mkdir(directory, 0o700)
-    status = os.lstat(directory)
-    is_ours = status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == 0o700
-    if not stat.S_ISDIR(status.st_mode) or not is_ours:
-        raise PermissionError(f"{directory} is not a directory that only this user can open (0700)")
-
-
 def _write_script(path: str, text: bytes) -> None:
     """Leaves it alone when it is right already: somebody's Spark may be starting from it."""
-    if _is_right(path, text):
-        return
-    temporary = f"{path}.{os.getpid()}.new"
-    descriptor = os.open(
-        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o700
-    )
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), 0o700)  # whatever the umask says
-            file.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    if not _is_right(path, text):
+        replace_private(path, (text,), _SCRIPT_MODE)
 
 
 def _is_right(path: str, text: bytes) -> bool:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = open_private(path, _SCRIPT_MODE)
     except OSError:
         return False
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        is_ours = status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == 0o700
-        return stat.S_ISREG(status.st_mode) and is_ours and file.read(len(text) + 1) == text
+        return file.read(len(text) + 1) == text

@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 import wasmtime
 
-from querymode import _code_cache
+from querymode import _code_cache, _private_cache
+from querymode._private_cache import cache_directory, entry_key
 from querymode._wasm import Instance, Program
 from tests.abi.stub import stub_wasm
 from tests.abi.test_fork import in_child
 
-KEY = _code_cache.entry_key("engine", "configuration")
+KEY = entry_key("engine", "configuration")
 CODE = bytes(range(256)) * 40
 
 
@@ -60,7 +61,7 @@ def test_round_trip_and_modes(directory: Path, entry: Path) -> None:
     assert _code_cache.load(KEY) == CODE
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert stat.S_IMODE(entry.stat().st_mode) == 0o600
-    assert _code_cache.load(_code_cache.entry_key("engine", "other")) is None
+    assert _code_cache.load(entry_key("engine", "other")) is None
 
 
 def test_umask_does_not_matter(directory: Path) -> None:
@@ -140,7 +141,7 @@ def test_somebody_elses_file_or_directory(directory: Path, entry: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/proc/querymode", "/dev/null/querymode", "with\0nul", "/dev/null"])
 def test_a_directory_that_cannot_be_is_no_error(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    monkeypatch.setattr(_code_cache, "cache_directory", lambda: path)
+    monkeypatch.setattr(_private_cache, "cache_directory", lambda: path)
     assert not _code_cache.store(KEY, CODE)
     assert _code_cache.load(KEY) is None
     use_engine()
@@ -167,23 +168,23 @@ def test_a_read_only_home_is_no_error(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_where_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _code_cache.cache_directory().endswith("home/cache")
+    assert cache_directory().endswith("home/cache")
     monkeypatch.delenv("QUERYMODE_CACHE_DIR")
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert _code_cache.cache_directory() == "/somewhere/querymode"
+    assert cache_directory() == "/somewhere/querymode"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", "/home/me")
-    assert _code_cache.cache_directory() == "/home/me/.cache/querymode"
+    assert cache_directory() == "/home/me/.cache/querymode"
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert _code_cache.cache_directory() == "/home/me/Library/Caches/querymode"
+    assert cache_directory() == "/home/me/Library/Caches/querymode"
 
 
 def test_old_entries_go(directory: Path) -> None:
-    keys = [_code_cache.entry_key("engine", str(number)) for number in range(12)]
+    keys = [entry_key("engine", str(number)) for number in range(12)]
     for age, key in enumerate(keys):
         assert _code_cache.store(key, CODE)
-        path = directory / _code_cache._entry_name(key)
+        path = directory / _code_cache.CACHE.entry_name(key)
         if path.exists():
             os.utime(path, (1e9 + age, 1e9 + age))
     abandoned = directory / "engine-x.code.1.2.new"

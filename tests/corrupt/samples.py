@@ -26,7 +26,8 @@ from querymode.errors import QueryModeError
 from querymode.expr import Expr
 from querymode.frame import DataFrame
 from querymode.memory_table import MemoryTable
-from querymode.plan import Scan, lower
+from querymode.lower import lower
+from querymode.plan import Scan
 from querymode.schema import Schema
 from querymode.session import QueryMode
 from querymode.types import DataType, encode_type, parse_type
@@ -381,12 +382,12 @@ def _plan_samples(instance: Instance) -> Iterator[PlanSample]:
                 continue
             if table is paired and work.final is None:
                 continue  # the same plan as before
-            names = tuple(table.schema.names[index] for index in work.columns)
+            names = tuple(table.schema.names[index] for index in work.branches[0].columns)
             batch = one_batch(instance, table, names)
-            yield PlanSample(work.lane, batch)
+            yield PlanSample(work.branches[0].plan, batch)
             if work.final is not None:
                 with suppress(QueryModeError):  # sums of the largest values leave their range
-                    yield PlanSample(work.final, run_plan(instance, work.lane, batch))
+                    yield PlanSample(work.final, run_plan(instance, work.branches[0].plan, batch))
     yield from _long_literals(instance)
 
 
@@ -396,7 +397,7 @@ def _long_literals(instance: Instance) -> Iterator[PlanSample]:
     batch = one_batch(instance, table, ("i",))
     frame = DataFrame(QueryMode(), Scan(table))
     for size in (300, 1000):
-        yield PlanSample(lower(frame.select("i", lit("x" * size).alias("x"))._node).lane, batch)
+        yield PlanSample(lower(frame.select("i", lit("x" * size).alias("x"))._node).branches[0].plan, batch)
 
 
 # ---- text ----

@@ -15,7 +15,9 @@ from querymode import arrow
 from querymode.arrow import arrow_schema, from_arrow, to_arrow
 from querymode.execute import local
 from querymode.execute.budget import Budget
-from querymode.plan import Scan, lower
+from querymode.execute.limits import Limits
+from querymode.lower import lower
+from querymode.plan import Scan
 from querymode.qmcb import decode_columnar_batch
 from querymode.qmcb_table import from_qmcb
 from tests.unit.test_arrow import ARRAYS, arrow_values, check_round_trip
@@ -151,7 +153,7 @@ def test_buffers(table: pa.Table) -> None:
 
 def through_engine(table: pa.Table) -> pa.Table:
     ours = from_arrow(table)
-    answer = local.run(lower(Scan(ours)), Budget(1 << 30), thread_count=1)
+    answer = local.run(lower(Scan(ours)), Budget(1 << 30), Limits(thread_count=1))
     out = to_arrow([decode_columnar_batch(batch) for batch in answer.batches], ours.schema)
     out.validate(full=True)
     assert out.schema == arrow_schema(ours.schema)

@@ -21,7 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querymode import QueryModeError, footer, vip_cache
-from querymode._code_cache import cache_directory as user_directory
+from querymode._private_cache import PrivateCache
+from querymode._private_cache import cache_directory as user_directory
 from querymode.execute.single import on_instance
 from querymode.fetch import IoGate
 from querymode.flat_footer import FlatFooter
@@ -511,6 +512,7 @@ def test_another_engine_finds_nothing(
 PROCESS = """
 import sys
 from querymode import footer
+from querymode._private_cache import PrivateCache
 from querymode.store import open_source
 folder, count, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 import os, random
@@ -532,9 +534,7 @@ for _ in range(count):
                     file.seek(source.randrange(2000))
                     file.write(bytes([source.randrange(256)]))
             elif action == 2:
-                descriptor = footer._open_folder(create=False)
-                footer.trim(descriptor, 100_000, 2)
-                os.close(descriptor)
+                PrivateCache("footers", magic=8 * b"?", suffix=".flat", size_max=100_000, count_max=2).trim()
         except FileNotFoundError:
             pass
 """
@@ -564,9 +564,15 @@ def test_concurrent_processes(tmp_path: Path, cache_directory: Path) -> None:
     assert not [path for path in entries(cache_directory) if path.suffix == ".new"]
 
 
+def limited(size_max: int, count_max: int) -> PrivateCache:
+    """The footers on disk, with other limits."""
+    return PrivateCache("footers", magic=8 * b"?", suffix=".flat", size_max=size_max, count_max=count_max)
+
+
 def test_trim_forgets_the_oldest(cache_directory: Path) -> None:
     folder = cache_directory / "footers"
-    folder.mkdir(parents=True)
+    cache_directory.mkdir(mode=0o700)
+    folder.mkdir(mode=0o700)
     for age in range(20):
         path = folder / f"{age:02}.flat"
         path.write_bytes(b"x" * 10_000)
@@ -574,19 +580,13 @@ def test_trim_forgets_the_oldest(cache_directory: Path) -> None:
     (folder / "left.123.new").write_bytes(b"")
     os.utime(folder / "left.123.new", (0, 0))
     (folder / "fresh.123.new").write_bytes(b"")
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        footer.trim(descriptor, 1 << 20, 20)
-        assert len(entries(cache_directory)) == 21  # only what a writer left behind is gone
-        footer.trim(descriptor, 1 << 20, 19)
-        assert [path.name for path in entries(cache_directory)][:14] == [
-            f"{age:02}.flat" for age in range(14)
-        ]
-        assert len(list(folder.glob("*.flat"))) == 14
-        footer.trim(descriptor, 100_000, 100)
-        assert len(list(folder.glob("*.flat"))) == 7
-    finally:
-        os.close(descriptor)
+    limited(1 << 20, 20).trim()
+    assert len(entries(cache_directory)) == 21  # only what a writer left behind is gone
+    limited(1 << 20, 19).trim()
+    assert [path.name for path in entries(cache_directory)][:14] == [f"{age:02}.flat" for age in range(14)]
+    assert len(list(folder.glob("*.flat"))) == 14
+    limited(100_000, 100).trim()
+    assert len(list(folder.glob("*.flat"))) == 7
 
 
 # ---- what is no Parquet ----

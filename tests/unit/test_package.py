@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 
@@ -48,6 +49,26 @@ def test_public_names_exist(name: str) -> None:
 def test_unknown_names_do_not() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = querymode.no_such_name
+
+
+def test_local_shows_its_options() -> None:
+    shown = inspect.signature(querymode.QueryMode.local)
+    assert shown.return_annotation == "QueryMode"
+    assert [(name, one.default) for name, one in shown.parameters.items()] == [
+        ("root", "."),
+        ("memory", "2GiB"),
+        ("threads", None),
+        ("timeout", None),
+        ("storage_options", None),
+        ("buckets", None),
+        ("allowed_paths", None),
+        ("allow_network", True),
+        ("hardened", False),
+    ]
+    assert [name for name, one in shown.parameters.items() if one.kind is one.KEYWORD_ONLY] == ["hardened"]
+    assert all(f"`{name}`" in (querymode.QueryMode.local.__doc__ or "") for name in ("memory", "hardened"))
+    session = querymode.QueryMode.local("/tmp", "64MiB", 3, 2.5)
+    assert (session.root, session.memory, session.threads, session.timeout) == ("/tmp", 64 << 20, 3, 2.5)
 
 
 def test_engine_is_small() -> None:

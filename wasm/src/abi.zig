@@ -90,7 +90,32 @@ pub const NodeTag = enum(u8) {
     limit = 5,
     /// The whole answer leaves as one batch, however large.
     gather = 6,
+    join = 7,
+    /// The last step: rows become a table that joins and `in_build` of other plans look into.
+    build = 8,
 };
+
+pub const JoinKind = enum(u8) {
+    inner = 0,
+    left = 1,
+    semi = 2,
+    anti = 3,
+    /// Every row once, with TRUE, FALSE or NULL: whether it has a match.
+    mark = 4,
+    /// A left join that fails where a row has several matches.
+    single = 5,
+};
+
+/// Where an output column of a join comes from.
+pub const JoinSide = enum(u8) { input = 0, build = 1, mark = 2 };
+
+pub const build_null_equal: u8 = 1;
+pub const build_bloom: u8 = 2;
+
+/// A Bloom filter is enough: TRUE may be wrong.
+pub const in_build_bloom: u8 = 1;
+/// As IN (subquery): a miss is NULL where the build has a NULL key, or the key is NULL and the build not empty.
+pub const in_build_null_aware: u8 = 2;
 
 pub const ExpressionTag = enum(u8) {
     column = 1,
@@ -106,6 +131,177 @@ pub const ExpressionTag = enum(u8) {
     arithmetic = 11,
     negate = 12,
     cast = 13,
+    /// A function of `FunctionId`.
+    call = 14,
+    case = 15,
+    coalesce = 16,
+    in_build = 17,
+    /// One field of a structure.
+    field = 18,
+};
+
+/// Functions of expressions. plan/function.zig says what each takes and gives; querymode/functions.py
+/// how users call it. Each family has a hundred numbers.
+pub const FunctionId = enum(u16) {
+    // Text: plan/function_text.zig.
+    length = 1,
+    byte_length = 2,
+    lower = 3,
+    upper = 4,
+    trim = 5,
+    trim_start = 6,
+    trim_end = 7,
+    substring = 8,
+    left = 9,
+    right = 10,
+    position = 11,
+    replace = 12,
+    /// `||`: NULL gives NULL.
+    join = 13,
+    /// Leaves NULLs out.
+    concat = 14,
+    concat_with_separator = 15,
+    starts_with = 16,
+    ends_with = 17,
+    contains = 18,
+    reverse = 19,
+    repeat = 20,
+    pad_left = 21,
+    pad_right = 22,
+    split_part = 23,
+    character = 24,
+    ascii = 25,
+    code_point = 26,
+    translate = 27,
+    // Any type.
+    greatest = 80,
+    least = 81,
+    distinct_from = 82,
+    not_distinct_from = 83,
+    // Numbers: plan/function_number.zig.
+    abs = 100,
+    sign = 101,
+    round = 102,
+    floor = 103,
+    ceil = 104,
+    truncate = 105,
+    round_even = 106,
+    even = 107,
+    sqrt = 110,
+    cbrt = 111,
+    exp = 112,
+    ln = 113,
+    log10 = 114,
+    log2 = 115,
+    log = 116,
+    power = 117,
+    sin = 120,
+    cos = 121,
+    tan = 122,
+    asin = 123,
+    acos = 124,
+    atan = 125,
+    atan2 = 126,
+    cot = 127,
+    sinh = 128,
+    cosh = 129,
+    tanh = 130,
+    asinh = 131,
+    acosh = 132,
+    atanh = 133,
+    degrees = 134,
+    radians = 135,
+    is_nan = 140,
+    is_finite = 141,
+    is_infinite = 142,
+    gcd = 143,
+    lcm = 144,
+    factorial = 145,
+    gamma = 146,
+    log_gamma = 147,
+    next_after = 148,
+    float_divide = 149,
+    float_modulo = 150,
+    bit_and = 160,
+    bit_or = 161,
+    bit_xor = 162,
+    bit_not = 163,
+    shift_left = 164,
+    shift_right = 165,
+    bit_count = 166,
+    // Dates, times and intervals: plan/function_time.zig.
+    date_part = 200,
+    /// Parts that are not whole numbers: epoch, julian.
+    date_part_float = 201,
+    date_trunc = 202,
+    date_diff = 203,
+    date_sub = 204,
+    /// A date, time or timestamp and an interval.
+    add_interval = 205,
+    subtract_interval = 206,
+    /// A date and whole days.
+    add_days = 207,
+    subtract_days = 208,
+    subtract_dates = 209,
+    subtract_timestamps = 210,
+    age = 211,
+    last_day = 212,
+    make_date = 213,
+    make_time = 214,
+    make_timestamp = 215,
+    day_name = 216,
+    month_name = 217,
+    time_bucket = 218,
+    strftime = 219,
+    strptime = 220,
+    try_strptime = 221,
+    add_intervals = 230,
+    subtract_intervals = 231,
+    multiply_interval = 232,
+    divide_interval = 233,
+    negate_interval = 234,
+    to_interval = 235,
+    /// A date and a time of day.
+    add_time = 236,
+    /// Days, or units of the result's type, since 1970.
+    from_number = 237,
+    /// Seconds since 1970.
+    to_timestamp = 238,
+};
+
+/// Parts of dates, times and intervals, and units of time: the first argument of the functions that
+/// take one, a constant of u8.
+pub const DatePart = enum(u8) {
+    year = 0,
+    month = 1,
+    day = 2,
+    decade = 3,
+    century = 4,
+    millennium = 5,
+    microsecond = 6,
+    millisecond = 7,
+    second = 8,
+    minute = 9,
+    hour = 10,
+    /// Sunday is 0.
+    dayofweek = 11,
+    /// Monday is 1, Sunday 7.
+    isodow = 12,
+    week = 13,
+    isoyear = 14,
+    quarter = 15,
+    dayofyear = 16,
+    yearweek = 17,
+    era = 18,
+    /// Seconds since 1970, with their fraction.
+    epoch = 19,
+    julian = 20,
+    nanosecond = 21,
+    epoch_ms = 22,
+    epoch_us = 23,
+    epoch_ns = 24,
+    /// Seconds east of UTC, which is where instants are read.
+    timezone = 25,
 };
 
 pub const CompareOp = enum(u8) { eq = 0, neq = 1, lt = 2, lte = 3, gt = 4, gte = 5 };
@@ -336,7 +532,7 @@ pub const structs = .{
 pub const enums = .{
     Status,       TypeTag,     TimeUnit,       NodeTag,    ExpressionTag, CompareOp,
     ArithmeticOp, AggregateOp, AggregatePhase, SourceKind, TextFormat,    OutputState,
-    FileFormat,
+    FileFormat,   FunctionId,  JoinKind,       JoinSide,   DatePart,
 };
 pub const constants = .{
     .{ "PLAN_MAGIC", plan_magic },
@@ -350,6 +546,10 @@ pub const constants = .{
     .{ "SCAN_PLAN_ONLY", scan_plan_only },
     .{ "AGGREGATE_DISTINCT", aggregate_distinct },
     .{ "AGGREGATE_FILTERED", aggregate_filtered },
+    .{ "BUILD_NULL_EQUAL", build_null_equal },
+    .{ "BUILD_BLOOM", build_bloom },
+    .{ "IN_BUILD_BLOOM", in_build_bloom },
+    .{ "IN_BUILD_NULL_AWARE", in_build_null_aware },
     .{ "OFFSET_UNKNOWN", ErrorDetail.offset_unknown },
     .{ "COLUMN_UNKNOWN", ErrorDetail.column_unknown },
 };

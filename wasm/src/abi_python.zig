@@ -27,6 +27,7 @@ fn write(w: *Writer) Writer.Error!void {
 }
 
 fn write_enum(w: *Writer, comptime E: type) Writer.Error!void {
+    @setEvalBranchQuota(20_000); // FunctionId has many names
     try w.print("\n\nclass {s}(IntEnum):\n", .{short_name(E)});
     const info = @typeInfo(E).@"enum";
     inline for (info.field_names, info.field_values) |name, value| {

@@ -16,6 +16,7 @@ const json = @import("format/text/json.zig");
 const flatten = @import("format/parquet/flatten.zig");
 const page_list = @import("format/parquet/page_list.zig");
 const pipeline = @import("pipeline.zig");
+const plan_module = @import("plan/plan.zig");
 const prune = @import("prune.zig");
 const scan_module = @import("scan.zig");
 const scan_request = @import("scan_request.zig");
@@ -24,6 +25,7 @@ const schema = @import("core/schema.zig");
 const Cursor = @import("core/cursor.zig").Cursor;
 const File = @import("format/parquet/file.zig").File;
 const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
+const JoinTable = @import("operator/join_table.zig").JoinTable;
 const Status = abi.Status;
 
 const Error = pipeline.Error || qmcb.Error || batch_import.Error || csv.Error || json.Error || scan_module.Error || scan_request.Error || flatten.Error || page_list.Error || error{InvalidHandle};
@@ -215,7 +217,13 @@ pub fn qm_batch_close(handle: u32) callconv(.c) Status {
 // ---- queries ----
 
 fn query_open(address: u32, size: u32, out: u32) Error!void {
-    const query = try pipeline.Query.open(heap.engine_allocator(), try input(address, size));
+    const gpa = heap.engine_allocator();
+    const plan = try input(address, size);
+    const handles = try plan_module.build_handles(plan);
+    const tables = try gpa.alloc(*JoinTable, handles.len);
+    defer gpa.free(tables);
+    for (tables, handles) |*table, handle| table.* = (try query_of(handle)).finished_table() orelse return error.InvalidHandle;
+    const query = try pipeline.Query.open(gpa, plan, tables);
     errdefer query.close();
     try hand_over(.{ .query = query }, out);
 }

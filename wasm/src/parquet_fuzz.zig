@@ -114,9 +114,9 @@ const Reading = struct {
         var arena: std.heap.ArenaAllocator = .init(self.gpa);
         defer arena.deinit();
         const filter = if (self.options.filter) |number| choose_filter(self.file, number) else null;
-        const query: *Query = try .open(self.gpa, try write_plan(arena.allocator(), self.file, filter));
+        const query: *Query = try .open(self.gpa, try write_plan(arena.allocator(), self.file, filter), &.{});
         defer query.close();
-        const pruning: ?*Query = if (filter) |chosen| try .open(self.gpa, try write_prune_plan(arena.allocator(), chosen)) else null;
+        const pruning: ?*Query = if (filter) |chosen| try .open(self.gpa, try write_prune_plan(arena.allocator(), chosen), &.{}) else null;
         defer if (pruning) |open| open.close();
         if (pruning) |open| try self.look_around(arena.allocator(), open, filter.?);
         const prune_by: ?scan_module.Prune = if (pruning) |open| .{

@@ -3,6 +3,9 @@
 //!     batch → chunks of some thousand rows → filter · project · limit → collector → QMCB
 //!                                  ↘ aggregate · sort (until the input ends) ↗
 //!
+//! A join may make several chunks of one; each runs through the steps behind it before the next is
+//! made. A `build` ends a plan without an answer: its table is what other plans name.
+//!
 //! A `Query` owns all its memory and gives it back when it closes. What it produced waits, encoded,
 //! in `pending`; the host takes one piece per call and it stays valid until the next call.
 const std = @import("std");
@@ -13,10 +16,13 @@ const interrupt = @import("core/interrupt.zig");
 const plan_module = @import("plan/plan.zig");
 const qmcb = @import("qmcb.zig");
 const schema = @import("core/schema.zig");
+const join_module = @import("operator/join.zig");
 const AggregateOperator = @import("operator/aggregate.zig").AggregateOperator;
 const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
+const JoinTable = @import("operator/join_table.zig").JoinTable;
 const SortOperator = @import("operator/sort.zig").SortOperator;
 const selected_rows = @import("operator/aggregate.zig").selected_rows;
+const take_rows = @import("core/column_builder.zig").take_rows;
 const Batch = column_module.Batch;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
@@ -56,6 +62,8 @@ const Operator = union(enum) {
     gather,
     aggregate: AggregateOperator,
     sort: SortOperator,
+    join: join_module.JoinOperator,
+    build: join_module.BuildOperator,
 };
 
 /// `need_bytes` and `again` are a scan's.
@@ -77,6 +85,8 @@ pub const Query = struct {
     scratch: std.heap.ArenaAllocator,
     plan: plan_module.Plan,
     operators: []Operator,
+    /// Tables of other queries that the plan looks into.
+    tables: []const *JoinTable = &.{},
     names: []const []const u8,
     collector: []ColumnBuilder,
     collected_rows: u32 = 0,
@@ -94,7 +104,8 @@ pub const Query = struct {
     /// A call failed midway: columns may differ in length. Only closing is left.
     failed: bool = false,
 
-    pub fn open(gpa: std.mem.Allocator, plan_bytes: []const u8) Error!*Query {
+    /// `tables` are those behind the plan's handles; the query keeps them alive.
+    pub fn open(gpa: std.mem.Allocator, plan_bytes: []const u8, tables: []const *JoinTable) Error!*Query {
         const self = try gpa.create(Query);
         errdefer gpa.destroy(self);
         self.* = .{
@@ -108,7 +119,9 @@ pub const Query = struct {
         };
         errdefer self.release();
         const arena = self.arena.allocator();
-        self.plan = try plan_module.parse(arena, try arena.dupe(u8, plan_bytes));
+        self.tables = try arena.dupe(*JoinTable, tables);
+        for (self.tables) |table| _ = table.retain();
+        self.plan = try plan_module.parse(arena, try arena.dupe(u8, plan_bytes), self.tables);
         try self.open_operators(arena);
         try self.open_collector(arena);
         self.direct = try self.find_direct(arena);
@@ -126,6 +139,8 @@ pub const Query = struct {
                 .gather => .gather,
                 .aggregate => |*aggregate| .{ .aggregate = try .init(self.gpa, arena, aggregate) },
                 .sort => |*sort| .{ .sort = try .init(self.gpa, arena, sort, fields) },
+                .join => |*join| .{ .join = .init(self.gpa, join) },
+                .build => |*build| .{ .build = try .init(self.gpa, arena, build, fields) },
             };
             self.operators = operators[0 .. i + 1];
             if (operator.* == .gather) self.gathers = true;
@@ -155,8 +170,11 @@ pub const Query = struct {
         for (self.operators) |*operator| switch (operator.*) {
             .aggregate => |*aggregate| aggregate.deinit(),
             .sort => |*sort| sort.deinit(),
+            .join => |*join| join.deinit(),
+            .build => |*build| build.table.release(),
             .filter, .project, .limit, .gather => {},
         };
+        for (self.tables) |table| table.release();
         for (self.collector) |*builder| builder.deinit();
         if (self.lent) |lent| self.gpa.free(lent.bytes);
         for (self.pending.items) |encoded| self.gpa.free(encoded.bytes);
@@ -171,12 +189,31 @@ pub const Query = struct {
             .aggregate => |*aggregate| try aggregate.reset(),
             .sort => |*sort| sort.reset(),
             .limit => operator.* = .{ .limit = .{ .skip = node.step.limit.offset, .remaining = node.step.limit.count } },
-            .filter, .project, .gather => {},
+            .filter, .project, .gather, .join => {},
+            .build => unreachable, // `refuse_ended`
         };
         assert(self.collected_rows == 0);
         self.emitted = false;
         self.saturated = false;
         self.finished = false;
+    }
+
+    /// A finished build stays as it is.
+    fn refuse_ended(self: *const Query) Error!void {
+        if (self.failed) return refuse("the query has failed before");
+        if (self.finished and self.built() != null) return refuse("the build is finished");
+    }
+
+    /// What a plan that ends in `build` has collected.
+    fn built(self: *const Query) ?*JoinTable {
+        if (self.operators.len == 0) return null;
+        const last = &self.operators[self.operators.len - 1];
+        return if (last.* == .build) last.build.table else null;
+    }
+
+    /// The table of a finished build, for other queries.
+    pub fn finished_table(self: *const Query) ?*JoinTable {
+        return if (self.finished and !self.failed) self.built() else null;
     }
 
     pub fn push(self: *Query, batch: Batch) Error!Output {
@@ -187,14 +224,14 @@ pub const Query = struct {
 
     /// Works a batch in; what comes of it waits for `hand_over`. True when more input changes nothing.
     pub fn take(self: *Query, batch: Batch) Error!bool {
-        if (self.failed) return refuse("the query has failed before");
+        try self.refuse_ended();
         errdefer self.failed = true;
         if (self.finished) try self.restart();
         try self.check_input(batch);
         if (self.direct) |picked| {
             try self.emit_direct(batch, picked);
         } else {
-            try self.push_chunks(batch.columns, batch.row_count, 0);
+            try self.push_chunks(&self.scratch, batch.columns, batch.row_count, 0);
             if (!self.gathers and self.collected_size() >= @min(output_size_min, output_limit())) try self.encode_collected();
         }
         return self.saturated;
@@ -210,7 +247,7 @@ pub const Query = struct {
 
     /// Before a chunk is made: `scratch` is the chunk's from here on.
     pub fn begin_chunk(self: *Query) Error!void {
-        if (self.failed) return refuse("the query has failed before");
+        try self.refuse_ended();
         if (self.finished) {
             if (self.pending.items.len > 0) return refuse("output of the finished query has not been taken");
             try self.restart();
@@ -236,19 +273,21 @@ pub const Query = struct {
 
     pub fn finish(self: *Query) Error!Output {
         try self.complete();
+        if (self.built()) |table| return .{ .row_count = table.row_count, .state = .done };
         return self.hand_out(.done);
     }
 
     /// Ends the input; what comes of it waits to be handed out.
     pub fn complete(self: *Query) Error!void {
-        if (self.failed) return refuse("the query has failed before");
+        try self.refuse_ended();
         errdefer self.failed = true;
         if (self.finished) try self.restart();
         self.finished = true;
         for (self.operators, 0..) |*operator, i| switch (operator.*) {
             .aggregate => |*aggregate| try self.finish_aggregate(aggregate, i + 1),
             .sort => |*sort| try self.finish_sort(sort, i + 1),
-            .filter, .project, .limit, .gather => {},
+            .build => |*build| return build.table.finish(),
+            .filter, .project, .limit, .gather, .join => {},
         };
         // Even an empty answer says its schema.
         if (self.collected_rows > 0 or !self.emitted) try self.encode_collected();
@@ -330,14 +369,14 @@ pub const Query = struct {
         try self.encode(.{ .row_count = batch.row_count, .columns = columns });
     }
 
-    /// Cuts columns into chunks and runs each from step `first` on.
-    fn push_chunks(self: *Query, columns: []const Column, row_count: u32, first: usize) Error!void {
+    /// Cuts columns into chunks and runs each from step `first` on, with `scratch` for what it needs.
+    fn push_chunks(self: *Query, scratch: *std.heap.ArenaAllocator, columns: []const Column, row_count: u32, first: usize) Error!void {
         const step: u32 = if (self.reduces_columns(first)) reduce_rows else expression_module.chunk_rows;
         var start: u32 = 0;
         while (start < row_count and !(self.saturated and first == 0)) : (start += step) {
             try interrupt.check();
-            _ = self.scratch.reset(.retain_capacity);
-            const arena = self.scratch.allocator();
+            _ = scratch.reset(.retain_capacity);
+            const arena = scratch.allocator();
             const count = @min(step, row_count - start);
             const views = try arena.alloc(Column, columns.len);
             const fields = if (first == 0) self.plan.input else self.plan.nodes[first - 1].output;
@@ -345,7 +384,7 @@ pub const Query = struct {
                 view.* = try column.view(arena, start, count);
                 view.type = field.type;
             }
-            try self.run(.{ .row_count = count, .columns = views }, first);
+            try self.run_in(arena, .{ .row_count = count, .columns = views }, first);
             if (start >= row_count - count) break; // the next start could pass 2^32
         }
     }
@@ -357,9 +396,12 @@ pub const Query = struct {
     }
 
     fn run(self: *Query, first_chunk: Chunk, first: usize) Error!void {
-        const arena = self.scratch.allocator();
+        return self.run_in(self.scratch.allocator(), first_chunk, first);
+    }
+
+    fn run_in(self: *Query, arena: std.mem.Allocator, first_chunk: Chunk, first: usize) Error!void {
         var chunk = first_chunk;
-        for (self.operators[first..], first..) |*operator, index| {
+        for (self.operators[first..], first + 1..) |*operator, following| {
             switch (operator.*) {
                 .filter => |predicate| chunk.selection = try expression_module.select(arena, predicate, &chunk),
                 .project => |items| chunk = try project(arena, items, &chunk),
@@ -367,14 +409,30 @@ pub const Query = struct {
                 .gather => {},
                 .aggregate => |*aggregate| {
                     try aggregate.push(arena, &chunk);
-                    if (aggregate.is_full()) try self.flush_aggregate(aggregate, index + 1);
+                    if (aggregate.is_full()) try self.flush_aggregate(aggregate, following);
                     return;
                 },
                 .sort => |*sort| return sort.push(arena, &chunk),
+                .join => |*join| chunk = try join.push(arena, &chunk) orelse return self.run_parts(join, following),
+                .build => |*build| return build.push(arena, &chunk),
             }
             if (chunk.selected_count() == 0) return;
         }
         try self.collect(arena, &chunk);
+    }
+
+    /// Parts of a join's answer, one by one, while somebody behind it wants them.
+    fn run_parts(self: *Query, join: *join_module.JoinOperator, first: usize) Error!void {
+        while (!self.is_used_up(first)) {
+            const part = try join.next() orelse return;
+            try self.run_in(join.scratch.allocator(), part, first);
+        }
+    }
+
+    /// A limit from step `first` on lets nothing through any more.
+    fn is_used_up(self: *const Query, first: usize) bool {
+        for (self.operators[first..]) |operator| if (operator == .limit and operator.limit.remaining == 0) return true;
+        return false;
     }
 
     fn apply_limit(self: *Query, arena: std.mem.Allocator, limit: *LimitState, chunk: *Chunk) Error!void {
@@ -393,16 +451,16 @@ pub const Query = struct {
     }
 
     fn finish_aggregate(self: *Query, aggregate: *AggregateOperator, first: usize) Error!void {
-        var arena: std.heap.ArenaAllocator = .init(self.gpa);
-        defer arena.deinit();
-        const columns = try aggregate.finish(arena.allocator());
-        try self.push_chunks(columns, aggregate.group_count(), first);
+        defer aggregate.release_answer();
+        const columns = try aggregate.finish();
+        try self.push_chunks(&aggregate.scratch, columns, aggregate.group_count(), first);
     }
 
-    /// Groups that go on before the input ends. The chunk at hand has been taken in, so the steps behind may
-    /// have its scratch.
+    /// Groups that go on before the input ends. A join before it may still need its own chunk, so the answer
+    /// has a scratch apart.
     fn flush_aggregate(self: *Query, aggregate: *AggregateOperator, first: usize) Error!void {
-        try self.finish_aggregate(aggregate, first);
+        const columns = try aggregate.finish();
+        try self.push_chunks(&aggregate.scratch, columns, aggregate.group_count(), first);
         try aggregate.flushed();
     }
 
@@ -503,10 +561,6 @@ fn only_columns(items: []const plan_module.Named) bool {
 
 fn take_columns(arena: std.mem.Allocator, columns: []const Column, rows: []const u32) Error![]Column {
     const taken = try arena.alloc(Column, columns.len);
-    for (taken, columns) |*to, *from| {
-        var builder: ColumnBuilder = try .init(arena, from.type);
-        try builder.append_indices(from, rows);
-        to.* = try builder.finish(arena);
-    }
+    for (taken, columns) |*to, *from| to.* = try take_rows(arena, from, rows);
     return taken;
 }

@@ -104,10 +104,12 @@ const Term = struct {
     /// For every code of the dictionary, and then for NULL: 1 if the term is TRUE.
     verdicts: ?[]const u8 = null,
 
-    /// Sorted first: terms that may cost a look at a dictionary only; last: those that may fail, in
-    /// their order, since the others take out rows that must not fail.
+    /// Sorted first: terms that may cost a look at a dictionary only; late: those that look into a
+    /// build; last: those that may fail, in their order, since the others take out rows that must not
+    /// fail.
     fn rank(self: *const Term) u8 {
-        if (self.expression.fallible) return 2;
+        if (self.expression.fallible) return 3;
+        if (looks_up(self.expression)) return 2;
         return if (self.single != null) 0 else 1;
     }
 
@@ -1042,28 +1044,29 @@ fn mark_used(query: *const Query, filter_count: usize, used: []bool) void {
             for (aggregate.keys) |*key| mark_columns(&key.expression, used);
             for (aggregate.arguments) |*argument| mark_columns(argument, used);
         },
-        .filter, .sort, .limit, .gather => @memset(used, true),
+        .join => |*join| {
+            for (join.keys) |*key| mark_columns(key, used);
+            for (join.picks) |pick| if (pick.side == .input) {
+                used[pick.column] = true;
+            };
+            if (join.residual) |residual| for (used, residual.named[0..used.len]) |*mark, named| {
+                mark.* = mark.* or named;
+            };
+        },
+        .filter, .sort, .limit, .gather, .build => @memset(used, true),
     }
 }
 
+fn looks_up(expression: *const Expression) bool {
+    return switch (expression.node) {
+        .in_build => true,
+        .logical_not => |term| term.node == .in_build,
+        else => false,
+    };
+}
+
 fn mark_columns(expression: *const Expression, used: []bool) void {
-    switch (expression.node) {
-        .column => |index| used[index] = true,
-        .literal => {},
-        .compare => |node| {
-            mark_columns(node.left, used);
-            mark_columns(node.right, used);
-        },
-        .between => |node| mark_columns(node.value, used),
-        .in_list => |node| mark_columns(node.value, used),
-        .like => |node| mark_columns(node.value, used),
-        .is_null => |node| mark_columns(node.value, used),
-        .logical_and, .logical_or => |terms| for (terms) |*term| mark_columns(term, used),
-        .logical_not, .negate => |term| mark_columns(term, used),
-        .arithmetic => |node| {
-            mark_columns(node.left, used);
-            mark_columns(node.right, used);
-        },
-        .cast => |node| mark_columns(node.value, used),
-    }
+    if (expression.node == .column) used[expression.node.column] = true;
+    var children = expression.children();
+    while (children.next()) |child| mark_columns(child, used);
 }

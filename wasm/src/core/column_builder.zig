@@ -22,9 +22,6 @@ const Bytes = std.array_list.Aligned(u8, .fromByteUnits(column_module.alignment)
 /// Decoders store whole vectors.
 const dense_slack = 64;
 
-/// Behind the last value of a byte column: see `take.take_bytes`.
-const bytes_slack = 16;
-
 pub const ColumnBuilder = struct {
     gpa: std.mem.Allocator,
     type: DataType,
@@ -338,14 +335,21 @@ pub const ColumnBuilder = struct {
     fn append_bytes_indices(self: *ColumnBuilder, column: *const Column, indices: []const u32) Error!void {
         const size = take.bytes_size(column.offsets, indices);
         const base = self.data.items.len;
-        if (size > std.math.maxInt(u32) - bytes_slack - base) return error.TooLarge;
-        try self.data.ensureUnusedCapacity(self.gpa, @as(usize, @intCast(size)) + bytes_slack);
+        if (size > std.math.maxInt(u32) - take.bytes_slack - base) return error.TooLarge;
+        try self.data.ensureUnusedCapacity(self.gpa, @as(usize, @intCast(size)) + take.bytes_slack);
         const ends = try self.offsets.addManyAsSlice(self.gpa, indices.len);
-        const target = self.data.unusedCapacitySlice()[0 .. @as(usize, @intCast(size)) + bytes_slack];
+        const target = self.data.unusedCapacitySlice()[0 .. @as(usize, @intCast(size)) + take.bytes_slack];
         take.take_bytes(target, ends, @intCast(base), column.offsets, column.data, indices);
         self.data.items.len = base + @as(usize, @intCast(size));
     }
 };
+
+/// Chosen rows of a column, in `arena`.
+pub fn take_rows(arena: std.mem.Allocator, column: *const Column, indices: []const u32) Error!Column {
+    var builder: ColumnBuilder = try .init(arena, column.type);
+    try builder.append_indices(column, indices);
+    return builder.finish(arena);
+}
 
 fn expect_rows(builder: *const ColumnBuilder, expected: []const ?[]const u8) !void {
     var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);

@@ -32,7 +32,7 @@ pub fn Operand(comptime T: type) type {
         values: []const T,
         scalar: T,
 
-        inline fn at(self: @This(), row: usize) T {
+        pub inline fn at(self: @This(), row: usize) T {
             return switch (self) {
                 .values => |values| values[row],
                 .scalar => |scalar| scalar,

@@ -33,6 +33,9 @@ pub fn bytes_size(offsets: []const u32, indices: []const u32) u64 {
     return total;
 }
 
+/// Behind the last value of a byte column that `take_bytes` or `copy_short` fills.
+pub const bytes_slack = 16;
+
 /// Copies the chosen values one behind the other and writes each one's end, counted from
 /// `base`, the bytes that were there before. `target` has 16 bytes to spare behind the last value:
 /// short values are copied as one vector, which is several times cheaper than a copy by length.
@@ -48,7 +51,8 @@ pub fn take_bytes(target: []u8, ends: []u32, base: u32, offsets: []const u32, so
     assert(position + 16 <= target.len);
 }
 
-inline fn copy_short(target: []u8, position: usize, source: []const u8, start: usize, size: usize) void {
+/// Up to 16 bytes at once where both sides have them.
+pub inline fn copy_short(target: []u8, position: usize, source: []const u8, start: usize, size: usize) void {
     if (size <= 16 and start + 16 <= source.len) {
         target[position..][0..16].* = source[start..][0..16].*;
     } else {

@@ -70,6 +70,9 @@ pub const AggregateOperator = struct {
     pass_count: u32 = 0,
     /// Rows since the table was empty.
     row_count: u64 = 0,
+    /// The columns that `finish` made, and what a chunk of them needs on its way.
+    answer: std.heap.ArenaAllocator,
+    scratch: std.heap.ArenaAllocator,
 
     pub fn init(gpa: std.mem.Allocator, arena: std.mem.Allocator, node: *const plan_module.Aggregate) Error!AggregateOperator {
         const types = try arena.alloc(schema.DataType, node.keys.len);
@@ -84,6 +87,8 @@ pub const AggregateOperator = struct {
             .sets = builder.sets.items,
             .feeds = builder.feeds.items,
             .parts = parts,
+            .answer = .init(gpa),
+            .scratch = .init(gpa),
         };
         errdefer if (self.groups) |*groups| groups.deinit();
         // Without keys the answer has one row, also when there was no input.
@@ -95,6 +100,8 @@ pub const AggregateOperator = struct {
         for (self.sets) |*set| release_set(self.gpa, set);
         for (self.feeds) |*feed| feed.accumulator.deinit(self.gpa);
         if (self.groups) |*groups| groups.deinit();
+        self.answer.deinit();
+        self.scratch.deinit();
     }
 
     fn release_set(gpa: std.mem.Allocator, set: *RowSet) void {
@@ -286,8 +293,10 @@ pub const AggregateOperator = struct {
 
     // ---- answers ----
 
-    /// Keys, then results (or states): a batch in memory of `arena` and of this operator.
-    pub fn finish(self: *AggregateOperator, arena: std.mem.Allocator) Error![]const Column {
+    /// Keys, then results (or states), which stay until rows come again.
+    pub fn finish(self: *AggregateOperator) Error![]const Column {
+        _ = self.answer.reset(.retain_capacity);
+        const arena = self.answer.allocator();
         var columns: std.ArrayList(Column) = .empty;
         if (self.groups) |*groups| for (groups.keys) |*key| try columns.append(arena, try key.finish(arena));
         for (self.node.calls, self.parts) |*call, parts| {
@@ -298,6 +307,12 @@ pub const AggregateOperator = struct {
             try accumulator_module.finish_call(arena, &columns, call, self.node.phase, counts, accumulators[0..parts.feeds.len]);
         }
         return columns.items;
+    }
+
+    /// The answer has gone on, and no other is near.
+    pub fn release_answer(self: *AggregateOperator) void {
+        _ = self.answer.reset(.free_all);
+        _ = self.scratch.reset(.free_all);
     }
 };
 

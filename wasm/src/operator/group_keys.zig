@@ -166,7 +166,7 @@ fn add_word(arena: std.mem.Allocator, column: *const Column, rows: *const Rows, 
     return true;
 }
 
-inline fn float_bits(comptime T: type, comptime Bits: type, value: T) Bits {
+inline fn float_bits(comptime T: type, comptime Word: type, value: T) Word {
     if (value == 0) return 0;
     if (value != value) return @bitCast(std.math.nan(T));
     return @bitCast(value);
@@ -205,23 +205,35 @@ fn wide_words(arena: std.mem.Allocator, column: *const Column, rows: *const Rows
     return .{ .a = a, .b = b };
 }
 
+/// Integers of one width compare as their bits.
+pub fn Bits(comptime layout: schema.Layout) type {
+    return switch (layout) {
+        .i8, .u8 => u8,
+        .i16, .u16 => u16,
+        .i32, .u32 => u32,
+        .i64, .u64 => u64,
+        .i128 => u128,
+        else => comptime unreachable,
+    };
+}
+
+pub inline fn same_bytes(a: []const u8, b: []const u8) bool {
+    return a.len == b.len and equal_bytes(a, b);
+}
+
 pub fn rows_equal(a: []const Column, a_row: usize, b: []const Column, b_row: usize) bool {
     for (a, b) |*x, *y| if (!values_equal(x, a_row, y, b_row)) return false;
     return true;
 }
 
-fn values_equal(a: *const Column, a_row: usize, b: *const Column, b_row: usize) bool {
+pub fn values_equal(a: *const Column, a_row: usize, b: *const Column, b_row: usize) bool {
     const valid = a.is_valid(a_row);
     if (valid != b.is_valid(b_row)) return false;
     if (!valid) return true;
     switch (a.type.layout()) {
         .none => return true,
         .bits => return bitmap.get(a.data.ptr, a_row) == bitmap.get(b.data.ptr, b_row),
-        .bytes => {
-            const x = a.bytes_at(a_row);
-            const y = b.bytes_at(b_row);
-            return x.len == y.len and equal_bytes(x, y);
-        },
+        .bytes => return same_bytes(a.bytes_at(a_row), b.bytes_at(b_row)),
         .fixed => {
             if (a.type.tag == .interval) return Span.of(a.values(Interval)[a_row]).equal(.of(b.values(Interval)[b_row]));
             const size: usize = @intCast(a.type.value_size());
@@ -235,7 +247,7 @@ fn values_equal(a: *const Column, a_row: usize, b: *const Column, b_row: usize) 
             return x == y or (x != x and y != y);
         },
         inline .i8, .u8, .i16, .u16, .i32, .u32, .i64, .u64, .i128 => |layout| {
-            const T = schema.Scalar(layout);
+            const T = Bits(layout);
             return a.values(T)[a_row] == b.values(T)[b_row];
         },
     }

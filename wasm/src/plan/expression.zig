@@ -12,12 +12,16 @@ const arithmetic = @import("../kernel/arithmetic.zig");
 const bitmap = @import("../core/bitmap.zig");
 const boolean = @import("../kernel/boolean.zig");
 const cast = @import("../kernel/cast.zig");
+const choose = @import("../kernel/choose.zig");
 const compare = @import("../kernel/compare.zig");
+const function = @import("function.zig");
 const in_list = @import("../kernel/in_list.zig");
 const interrupt = @import("../core/interrupt.zig");
 const column_module = @import("../core/column.zig");
 const like = @import("../kernel/like.zig");
+const join_table = @import("../operator/join_table.zig");
 const Interval = @import("../core/interval.zig").Interval;
+const JoinTable = join_table.JoinTable;
 const schema = @import("../core/schema.zig");
 const Column = column_module.Column;
 const DataType = schema.DataType;
@@ -68,6 +72,11 @@ pub const Expression = struct {
         arithmetic: Arithmetic,
         negate: *const Expression,
         cast: Cast,
+        call: Call,
+        case: Case,
+        coalesce: []const Expression,
+        field: StructureField,
+        in_build: InBuild,
     };
 
     pub const Compare = struct { op: abi.CompareOp, left: *const Expression, right: *const Expression };
@@ -77,13 +86,66 @@ pub const Expression = struct {
     pub const IsNull = struct { value: *const Expression, negated: bool };
     pub const Arithmetic = struct { op: abi.ArithmeticOp, left: *const Expression, right: *const Expression };
     pub const Cast = struct { value: *const Expression, mode: cast.Mode };
+    pub const Call = struct { function: abi.FunctionId, arguments: []const Expression };
+    pub const Case = struct {
+        conditions: []const Expression,
+        /// One a condition, and one more if there is an ELSE.
+        values: []const Expression,
+    };
+    pub const StructureField = struct { value: *const Expression, index: u16 };
+
+    /// The expression that this one is computed from, by number; null behind the last.
+    pub fn child(self: *const Expression, index: usize) ?*const Expression {
+        return switch (self.node) {
+            .column, .literal => null,
+            .compare => |node| one_of(&.{ node.left, node.right }, index),
+            .arithmetic => |node| one_of(&.{ node.left, node.right }, index),
+            .between => |node| one_of(&.{node.value}, index),
+            .in_list => |node| one_of(&.{node.value}, index),
+            .like => |node| one_of(&.{node.value}, index),
+            .is_null => |node| one_of(&.{node.value}, index),
+            .cast => |node| one_of(&.{node.value}, index),
+            .field => |node| one_of(&.{node.value}, index),
+            .logical_not, .negate => |value| one_of(&.{value}, index),
+            .logical_and, .logical_or, .coalesce => |terms| if (index < terms.len) &terms[index] else null,
+            .call => |node| if (index < node.arguments.len) &node.arguments[index] else null,
+            .in_build => |node| if (index < node.keys.len) &node.keys[index] else null,
+            .case => |node| if (index < node.conditions.len)
+                &node.conditions[index]
+            else if (index - node.conditions.len < node.values.len)
+                &node.values[index - node.conditions.len]
+            else
+                null,
+        };
+    }
+
+    fn one_of(all: []const *const Expression, index: usize) ?*const Expression {
+        return if (index < all.len) all[index] else null;
+    }
+
+    /// All that this one is computed from, one level down.
+    pub fn children(self: *const Expression) Children {
+        return .{ .parent = self };
+    }
+
+    pub const Children = struct {
+        parent: *const Expression,
+        index: usize = 0,
+
+        pub fn next(self: *Children) ?*const Expression {
+            defer self.index += 1;
+            return self.parent.child(self.index);
+        }
+    };
+
+    pub const InBuild = struct { table: *const JoinTable, keys: []const Expression, certainty: join_table.Certainty, null_aware: bool };
 
     pub fn is_literal(self: *const Expression) bool {
         return self.node == .literal;
     }
 
     /// A literal NULL.
-    fn is_null_literal(self: *const Expression) bool {
+    pub fn is_null_literal(self: *const Expression) bool {
         return self.node == .literal and !self.node.literal.is_valid(0);
     }
 };
@@ -123,6 +185,7 @@ pub fn evaluate(arena: std.mem.Allocator, expression: *const Expression, chunk: 
             return bool_column(count, bits, value.validity);
         },
         .is_null => |node| return evaluate_is_null(arena, node, chunk),
+        .in_build => |node| return evaluate_in_build(arena, node, chunk),
         .logical_and => |terms| return evaluate_logical(.@"and", arena, terms, chunk),
         .logical_or => |terms| return evaluate_logical(.@"or", arena, terms, chunk),
         .logical_not => |term| {
@@ -137,6 +200,15 @@ pub fn evaluate(arena: std.mem.Allocator, expression: *const Expression, chunk: 
             var value = try evaluate(arena, node.value, chunk);
             value.validity = try rows_that_matter(arena, chunk, value.validity);
             return cast.cast_column(arena, &value, expression.type, node.mode);
+        },
+        .call => |node| return function.evaluate(arena, expression.type, node, chunk),
+        .case => |node| return evaluate_case(arena, expression.type, node, chunk),
+        .coalesce => |values| return evaluate_coalesce(arena, expression.type, values, chunk),
+        .field => |node| {
+            const structure = try evaluate(arena, node.value, chunk);
+            var value = structure.children[node.index];
+            value.validity = try both_valid(arena, count, structure.validity, value.validity);
+            return value;
         },
     }
 }
@@ -154,7 +226,7 @@ pub fn select(arena: std.mem.Allocator, predicate: *const Expression, chunk: *co
     return .{ .bits = bits, .count = @intCast(bitmap.count(bits, chunk.row_count)) };
 }
 
-fn new_bits(arena: std.mem.Allocator, count: u32) Error![]align(column_module.alignment) u8 {
+pub fn new_bits(arena: std.mem.Allocator, count: u32) Error![]align(column_module.alignment) u8 {
     return arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), bitmap.size(count));
 }
 
@@ -185,7 +257,7 @@ pub fn all_null(arena: std.mem.Allocator, data_type: DataType, count: u32) Error
 }
 
 /// The validity of two columns together; null when neither has NULLs.
-fn both_valid(arena: std.mem.Allocator, count: u32, a: ?[]const u8, b: ?[]const u8) Error!?[]const u8 {
+pub fn both_valid(arena: std.mem.Allocator, count: u32, a: ?[]const u8, b: ?[]const u8) Error!?[]const u8 {
     const x = a orelse return b;
     const y = b orelse return x;
     const bits = try arena.alloc(u8, bitmap.size(count));
@@ -194,7 +266,7 @@ fn both_valid(arena: std.mem.Allocator, count: u32, a: ?[]const u8, b: ?[]const 
 }
 
 /// Rows that may raise an error: valid, and not filtered out already.
-fn rows_that_matter(arena: std.mem.Allocator, chunk: *const Chunk, validity: ?[]const u8) Error!?[]const u8 {
+pub fn rows_that_matter(arena: std.mem.Allocator, chunk: *const Chunk, validity: ?[]const u8) Error!?[]const u8 {
     const selection = chunk.selection orelse return validity;
     return both_valid(arena, chunk.row_count, validity, selection.bits);
 }
@@ -287,6 +359,16 @@ fn evaluate_in(arena: std.mem.Allocator, node: Expression.InList, chunk: *const 
     return bool_column(chunk.row_count, bits, try both_valid(arena, chunk.row_count, value.validity, bits));
 }
 
+/// Whether keys are among those of a build: FALSE for NULL keys, unless they matter.
+fn evaluate_in_build(arena: std.mem.Allocator, node: Expression.InBuild, chunk: *const Chunk) Error!Column {
+    const keys = try arena.alloc(Column, node.keys.len);
+    for (keys, node.keys) |*key, *expression| key.* = try evaluate(arena, expression, chunk);
+    const selection = if (chunk.selection) |selection| selection.bits else null;
+    const bits = try node.table.contains(arena, keys, chunk.row_count, selection, node.certainty);
+    const validity = if (node.null_aware) try node.table.membership_validity(arena, keys, chunk.row_count, bits) else null;
+    return bool_column(chunk.row_count, bits, validity);
+}
+
 fn evaluate_is_null(arena: std.mem.Allocator, node: Expression.IsNull, chunk: *const Chunk) Error!Column {
     const value = try evaluate(arena, node.value, chunk);
     const bits = try new_bits(arena, chunk.row_count);
@@ -337,11 +419,71 @@ fn undecided(comptime op: Logical, arena: std.mem.Allocator, chunk: *const Chunk
     };
     bitmap.invert(bits, bits);
     if (chunk.selection) |selection| bitmap.combine(.@"and", bits, bits, selection.bits);
+    return narrowed(chunk, bits);
+}
+
+/// The same rows, of which only those with a bit still count.
+fn narrowed(chunk: *const Chunk, bits: []const u8) Chunk {
     return .{
         .row_count = chunk.row_count,
         .columns = chunk.columns,
         .selection = .{ .bits = bits, .count = @intCast(bitmap.count(bits, chunk.row_count)) },
     };
+}
+
+/// Bits of their own for the rows that count.
+fn selected_bits(arena: std.mem.Allocator, chunk: *const Chunk) Error![]align(column_module.alignment) u8 {
+    const bits = try new_bits(arena, chunk.row_count);
+    bitmap.fill(bits, chunk.row_count, true);
+    if (chunk.selection) |selection| bitmap.combine(.@"and", bits, bits, selection.bits);
+    return bits;
+}
+
+/// The rows of an expression that take its value, for `choose`. A literal is not spread out.
+fn choose_part(arena: std.mem.Allocator, expression: *const Expression, chunk: *const Chunk, bits: []const u8) Error!choose.Part {
+    if (expression.is_literal()) return .{ .column = expression.node.literal, .is_constant = true, .bits = bits };
+    return .{ .column = try evaluate(arena, expression, &narrowed(chunk, bits)), .bits = bits };
+}
+
+/// Conditions are asked in order, each only about the rows that none before it has taken, and
+/// values only for the rows that take them: `CASE WHEN b <> 0 THEN a // b END`.
+fn evaluate_case(arena: std.mem.Allocator, result_type: DataType, node: Expression.Case, chunk: *const Chunk) Error!Column {
+    const count = chunk.row_count;
+    const left = try selected_bits(arena, chunk);
+    var parts: std.ArrayList(choose.Part) = .empty;
+    for (node.conditions, node.values[0..node.conditions.len]) |*condition, *value| {
+        const asked = narrowed(chunk, left);
+        if (asked.selection.?.count == 0) break;
+        const answer = try evaluate(arena, condition, if (condition.fallible) &asked else chunk);
+        const bits = try new_bits(arena, count);
+        if (boolean.selection(count, .{ .values = answer.data, .validity = answer.validity }, bits) == 0) continue;
+        bitmap.combine(.@"and", bits, bits, left);
+        bitmap.combine(.and_not, left, left, bits);
+        try parts.append(arena, try choose_part(arena, value, chunk, bits));
+    }
+    if (node.values.len > node.conditions.len and bitmap.count(left, count) > 0) {
+        try parts.append(arena, try choose_part(arena, &node.values[node.conditions.len], chunk, left));
+    }
+    return choose.choose(arena, result_type, count, parts.items);
+}
+
+/// The first value that is not NULL. Those behind it are not asked for.
+fn evaluate_coalesce(arena: std.mem.Allocator, result_type: DataType, values: []const Expression, chunk: *const Chunk) Error!Column {
+    const count = chunk.row_count;
+    const left = try selected_bits(arena, chunk);
+    var parts: std.ArrayList(choose.Part) = .empty;
+    for (values) |*value| {
+        if (bitmap.count(left, count) == 0) break;
+        const asked = try arena.dupe(u8, left);
+        const part = try choose_part(arena, value, chunk, asked);
+        if (value.is_null_literal() or part.column.type.tag == .null) continue;
+        try parts.append(arena, part);
+        const validity = part.column.validity orelse break;
+        if (part.is_constant) break;
+        bitmap.combine(.@"and", asked, asked, validity);
+        bitmap.combine(.and_not, left, left, asked);
+    }
+    return choose.choose(arena, result_type, count, parts.items);
 }
 
 fn operand(comptime T: type, expression: *const Expression, column: *const Column) arithmetic.Operand(T) {

@@ -13,9 +13,15 @@
 //!       arithmetic  u8 ArithmeticOp, result type, expression, expression
 //!       negate      expression
 //!       cast        u8 try, type, expression
+//!       call        u16 FunctionId, result type, u8 count, count × expression      function.zig says of what types
+//!       case        u16 branches ≥ 1 × (expression (bool), expression), u8 has else, [expression]      values of one type
+//!       coalesce    u16 count ≥ 1, count × expression                   of one type
+//!       field       u16 index, expression (structure)
+//!       in_build    u16 build, u8 flags (`in_build_…`), u16 keys × expression    of the build's key types
 //!     value       type, u8 is null, [the value: fixed size, or u32 length and bytes, or one byte of bool]
 const std = @import("std");
 const abi = @import("../abi.zig");
+const function = @import("function.zig");
 const in_list = @import("../kernel/in_list.zig");
 const column_module = @import("../core/column.zig");
 const interrupt = @import("../core/interrupt.zig");
@@ -27,6 +33,7 @@ const Column = column_module.Column;
 const DataType = schema.DataType;
 const Expression = expression_module.Expression;
 const Field = schema.Field;
+const JoinTable = @import("../operator/join_table.zig").JoinTable;
 
 pub const Error = error{ InvalidFormat, InvalidFilter, InvalidAggregate, NotSupported, OutOfMemory };
 
@@ -38,6 +45,10 @@ pub const Parser = struct {
     cursor: Cursor,
     /// Columns that expressions of the current step may name.
     fields: []const Field = &.{},
+    /// Tables that the plan may look into.
+    builds: []const *JoinTable = &.{},
+    /// Set while somebody wants to know which columns are named.
+    named: ?[]bool = null,
 
     /// A u16 count of things that take at least `size_min` bytes each, so that a lying count
     /// cannot make us allocate more than a small multiple of the plan.
@@ -71,7 +82,24 @@ pub const Parser = struct {
     pub fn parse_expression(self: *Parser, depth: u32) Error!Expression {
         var expression = try self.parse_expression_node(depth);
         expression.fallible = can_fail(&expression);
-        return expression;
+        return self.fold(expression);
+    }
+
+    /// What is made of constants alone is computed once. What fails stays as it is: it is an error only
+    /// if a row asks for it.
+    fn fold(self: *Parser, expression: Expression) Expression {
+        if (expression.type.is_nested() or expression.type.tag == .null) return expression;
+        if (expression.node == .call and function.signature(expression.node.call.function).?.grows) return expression;
+        var children = expression.children();
+        if (expression.child(0) == null) return expression;
+        while (children.next()) |child| if (!child.is_literal()) return expression;
+        var value = expression_module.evaluate(self.arena, &expression, &.{ .row_count = 1, .columns = &.{} }) catch {
+            interrupt.forget();
+            return expression;
+        };
+        // As `parse_value` makes them: a constant has a validity only if it is NULL.
+        value.validity = if (value.is_valid(0)) null else &.{0};
+        return .{ .type = expression.type, .node = .{ .literal = value } };
     }
 
     fn parse_expression_node(self: *Parser, depth: u32) Error!Expression {
@@ -81,6 +109,7 @@ pub const Parser = struct {
             .column => {
                 const index = try self.cursor.read_int(u16);
                 if (index >= self.fields.len) return refuse("column {d} of {d}", .{ index, self.fields.len });
+                if (self.named) |named| named[index] = true;
                 return .{ .type = self.fields[index].type, .node = .{ .column = index } };
             },
             .literal => {
@@ -108,13 +137,63 @@ pub const Parser = struct {
                 if (!is_signed(child.type)) return refuse("minus of something that has no sign", .{});
                 return .{ .type = child.type, .node = .{ .negate = child } };
             },
+            .in_build => return self.parse_in_build(depth),
             .cast => {
                 const attempt = try self.cursor.read_flag();
                 const target = try schema.read_type(&self.cursor, self.arena);
                 const child = try self.parse_child(depth);
                 return .{ .type = target, .node = .{ .cast = .{ .value = child, .mode = if (attempt) .try_cast else .strict } } };
             },
+            .call => return self.parse_call(depth),
+            .case => return self.parse_case(depth),
+            .coalesce => {
+                const values = try self.arena.alloc(Expression, try self.read_count(2));
+                if (values.len == 0) return refuse("COALESCE of nothing", .{});
+                for (values) |*value| {
+                    value.* = try self.parse_expression(depth + 1);
+                    if (!value.type.eql(values[0].type)) return refuse("COALESCE of several types", .{});
+                }
+                return .{ .type = values[0].type, .node = .{ .coalesce = values } };
+            },
+            .field => {
+                const index = try self.cursor.read_int(u16);
+                const value = try self.parse_child(depth);
+                if (value.type.tag != .structure) return refuse("a field of something that is not a structure", .{});
+                if (index >= value.type.children.len) return refuse("field {d} of {d}", .{ index, value.type.children.len });
+                return .{ .type = value.type.children[index].type, .node = .{ .field = .{ .value = value, .index = index } } };
+            },
         }
+    }
+
+    fn parse_call(self: *Parser, depth: u32) Error!Expression {
+        const id = try self.cursor.read_enum(abi.FunctionId);
+        const result = try schema.read_type(&self.cursor, self.arena);
+        const count = try self.cursor.read_int(u8);
+        if (count > self.cursor.remaining() / 2) return error.InvalidFormat;
+        const arguments = try self.arena.alloc(Expression, count);
+        for (arguments) |*argument| argument.* = try self.parse_expression(depth + 1);
+        const signature = function.signature(id) orelse {
+            interrupt.describe("the function {s}", .{@tagName(id)});
+            return error.NotSupported;
+        };
+        if (!signature.accepts(arguments, result)) return refuse("{s} of types it is not defined for", .{@tagName(id)});
+        return .{ .type = result, .node = .{ .call = .{ .function = id, .arguments = arguments } } };
+    }
+
+    fn parse_case(self: *Parser, depth: u32) Error!Expression {
+        const count = try self.read_count(4);
+        if (count == 0) return refuse("CASE without a branch", .{});
+        const conditions = try self.arena.alloc(Expression, count);
+        const values = try self.arena.alloc(Expression, @as(usize, count) + 1);
+        for (conditions, values[0..count]) |*condition, *value| {
+            condition.* = try self.parse_predicate(depth + 1);
+            value.* = try self.parse_expression(depth + 1);
+        }
+        const has_else = try self.cursor.read_flag();
+        if (has_else) values[count] = try self.parse_expression(depth + 1);
+        const given = values[0 .. count + @intFromBool(has_else)];
+        for (given) |*value| if (!value.type.eql(given[0].type)) return refuse("CASE of several types", .{});
+        return .{ .type = given[0].type, .node = .{ .case = .{ .conditions = conditions, .values = given } } };
     }
 
     fn parse_terms(self: *Parser, depth: u32) Error![]const Expression {
@@ -216,6 +295,38 @@ pub const Parser = struct {
         return .{ .type = result, .node = .{ .arithmetic = .{ .op = op, .left = left, .right = right } } };
     }
 
+    fn parse_in_build(self: *Parser, depth: u32) Error!Expression {
+        const table = try self.parse_build();
+        const flags = try self.cursor.read_int(u8);
+        if (flags & ~(abi.in_build_bloom | abi.in_build_null_aware) != 0) return refuse("flags {d} of in_build", .{flags});
+        if (flags == abi.in_build_bloom | abi.in_build_null_aware) return refuse("a Bloom filter does not know about NULL", .{});
+        const keys = try self.parse_build_keys(table, depth + 1);
+        return boolean(.{ .in_build = .{
+            .table = table,
+            .keys = keys,
+            .certainty = if (flags & abi.in_build_bloom != 0) .maybe else .sure,
+            .null_aware = flags & abi.in_build_null_aware != 0,
+        } });
+    }
+
+    /// Which of the plan's builds.
+    pub fn parse_build(self: *Parser) Error!*JoinTable {
+        const index = try self.cursor.read_int(u16);
+        if (index >= self.builds.len) return refuse("build {d} of {d}", .{ index, self.builds.len });
+        return self.builds[index];
+    }
+
+    /// Keys to look up in a table: as many as it has, of the same types.
+    pub fn parse_build_keys(self: *Parser, table: *const JoinTable, depth: u32) Error![]const Expression {
+        const keys = try self.arena.alloc(Expression, try self.read_count(3));
+        if (keys.len != table.key_types.len) return refuse("{d} keys for a build of {d}", .{ keys.len, table.key_types.len });
+        for (keys, table.key_types, 0..) |*key, wanted, i| {
+            key.* = try self.parse_expression(depth);
+            if (!key.type.eql(wanted)) return refuse("key {d} is {s}, the build's is {s}", .{ i, @tagName(key.type.tag), @tagName(wanted.tag) });
+        }
+        return keys;
+    }
+
     /// One value of one type, as a column of one row.
     pub fn parse_value(self: *Parser) Error!Column {
         @setRuntimeSafety(true);
@@ -264,19 +375,14 @@ pub fn refuse(comptime format: []const u8, arguments: anytype) error{InvalidForm
 
 /// Children know already, so this looks one level down.
 fn can_fail(expression: *const Expression) bool {
-    return switch (expression.node) {
-        .column, .literal => false,
-        .arithmetic, .negate, .cast => true,
-        .compare => |node| node.left.fallible or node.right.fallible,
-        .between => |node| node.value.fallible,
-        .in_list => |node| node.value.fallible,
-        .like => |node| node.value.fallible,
-        .is_null => |node| node.value.fallible,
-        .logical_not => |term| term.fallible,
-        .logical_and, .logical_or => |terms| for (terms) |term| {
-            if (term.fallible) break true;
-        } else false,
-    };
+    switch (expression.node) {
+        .arithmetic, .negate, .cast => return true,
+        .call => |node| if (function.signature(node.function).?.fallible) return true,
+        else => {},
+    }
+    var children = expression.children();
+    while (children.next()) |child| if (child.fallible) return true;
+    return false;
 }
 
 fn boolean(node: Expression.Node) Expression {

@@ -14,6 +14,8 @@
 //!     sort        u16 keys × (u8 descending, u8 nulls first, expression), u64 limit (all bits set: none)
 //!     limit       u64 offset, u64 count (all bits set: no end)
 //!     gather      nothing
+//!     join        see join_parser.zig
+//!     build       see join_parser.zig; the last step
 //!
 //! Expressions are drawn in expression_parser.zig.
 const std = @import("std");
@@ -23,17 +25,21 @@ const column_module = @import("../core/column.zig");
 const expression_module = @import("expression.zig");
 const expression_parser = @import("expression_parser.zig");
 const interrupt = @import("../core/interrupt.zig");
+const join_parser = @import("join_parser.zig");
 const schema = @import("../core/schema.zig");
 const Cursor = @import("../core/cursor.zig").Cursor;
 const Column = column_module.Column;
 const Expression = expression_module.Expression;
 const Field = schema.Field;
+const JoinTable = @import("../operator/join_table.zig").JoinTable;
 const ParseError = expression_parser.Error;
 const Parser = expression_parser.Parser;
 const refuse = expression_parser.refuse;
 
 pub const Aggregate = aggregate_parser.Aggregate;
 pub const AggregateCall = aggregate_parser.AggregateCall;
+pub const Build = join_parser.Build;
+pub const Join = join_parser.Join;
 pub const Named = expression_parser.Named;
 
 pub const Error = error{ InvalidPlan, InvalidFilter, InvalidAggregate, NotSupported, OutOfMemory };
@@ -52,6 +58,8 @@ pub const Step = union(abi.NodeTag) {
     sort: Sort,
     limit: Limit,
     gather,
+    join: Join,
+    build: Build,
 };
 
 pub const Node = struct {
@@ -69,10 +77,21 @@ pub const Plan = struct {
     }
 };
 
-/// Reads a plan. It points into `bytes`, which live as long as `arena`.
-pub fn parse(arena: std.mem.Allocator, bytes: []const u8) Error!Plan {
+/// Handles of the builds that a plan names, before it is read: somebody else knows what they are.
+pub fn build_handles(bytes: []const u8) error{InvalidPlan}![]align(1) const u32 {
+    const start = 2 * @sizeOf(u32);
+    // What is no plan names none; `parse` says what is wrong with it.
+    if (bytes.len < start + 2 or std.mem.readInt(u32, bytes[0..4], .little) != abi.plan_magic) return &.{};
+    const count = std.mem.readInt(u16, bytes[start..][0..2], .little);
+    if (count > (bytes.len - start - 2) / @sizeOf(u32)) return error.InvalidPlan;
+    return @as([*]align(1) const u32, @ptrCast(bytes.ptr + start + 2))[0..count];
+}
+
+/// Reads a plan. It points into `bytes`, which live as long as `arena`, and to `builds`, the tables
+/// behind its handles.
+pub fn parse(arena: std.mem.Allocator, bytes: []const u8, builds: []const *JoinTable) Error!Plan {
     @setRuntimeSafety(true);
-    var parser: Parser = .{ .arena = arena, .cursor = .init(bytes) };
+    var parser: Parser = .{ .arena = arena, .cursor = .init(bytes), .builds = builds };
     return parse_plan(&parser) catch |err| switch (err) {
         error.InvalidFormat => {
             if (interrupt.control.detail.message_size == 0) interrupt.describe("the plan is cut short or malformed", .{});
@@ -102,7 +121,9 @@ fn parse_plan(self: *Parser) ParseError!Plan {
     if (try self.cursor.read_int(u32) != abi.plan_magic) return refuse("not a plan", .{});
     const version = try self.cursor.read_int(u32);
     if (version != abi.version) return refuse("plan of ABI {d}, engine of ABI {d}", .{ version, abi.version });
-    if (try self.read_count(4) != 0) return refuse("a plan with builds", .{});
+    const build_count = try self.read_count(4);
+    if (build_count != self.builds.len) return refuse("a plan with {d} builds and {d} tables", .{ build_count, self.builds.len });
+    _ = try self.cursor.read_bytes(@as(u64, build_count) * @sizeOf(u32));
     const input = try self.arena.alloc(Field, try self.read_count(4));
     for (input) |*field| field.* = .{
         .name = try schema.read_name(&self.cursor),
@@ -110,8 +131,9 @@ fn parse_plan(self: *Parser) ParseError!Plan {
     };
     self.fields = input;
     const nodes = try self.arena.alloc(Node, try self.read_count(1));
-    for (nodes) |*node| {
+    for (nodes, 1..) |*node, number| {
         node.* = try parse_node(self);
+        if (node.step == .build and number < nodes.len) return refuse("a step behind a build", .{});
         self.fields = node.output;
     }
     if (self.cursor.remaining() != 0) return refuse("bytes behind the plan's end", .{});
@@ -135,6 +157,11 @@ fn parse_node(self: *Parser) ParseError!Node {
             .count = try self.cursor.read_int(u64),
         } }, .output = self.fields },
         .gather => .{ .step = .gather, .output = self.fields },
+        .join => {
+            const parsed = try join_parser.parse_join(self);
+            return .{ .step = .{ .join = parsed.join }, .output = parsed.output };
+        },
+        .build => .{ .step = .{ .build = try join_parser.parse_build_step(self) }, .output = &.{} },
     };
 }
 
@@ -161,7 +188,7 @@ fn expect_invalid(bytes: []const u8) !void {
     defer interrupt.forget();
     var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
     defer arena.deinit();
-    try std.testing.expectError(error.InvalidPlan, parse(arena.allocator(), bytes));
+    try std.testing.expectError(error.InvalidPlan, parse(arena.allocator(), bytes, &.{}));
 }
 
 const header = [_]u8{ 'Q', 'M', 'P', 'L', abi.version, 0, 0, 0, 0, 0 };
@@ -171,7 +198,7 @@ test "a plan with a filter" {
         [_]u8{ 1, 0, 1, 3, 4, 1, 0, 0, 2, 1, 0 } ++ [_]u8{ 5, 0, 0, 0, 0, 0, 0, 0 }; // x > 5
     var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
     defer arena.deinit();
-    const plan = try parse(arena.allocator(), &bytes);
+    const plan = try parse(arena.allocator(), &bytes, &.{});
     try std.testing.expectEqual(1, plan.nodes.len);
     try std.testing.expectEqual(abi.CompareOp.gt, plan.nodes[0].step.filter.node.compare.op);
     for (0..bytes.len) |size| try expect_invalid(bytes[0..size]);

@@ -1,0 +1,326 @@
+"""How many rows a plan gives, and how many values a column has: guesses, for the order of joins alone.
+
+Footers know the bounds of numbers and dates; where nothing is known, a filter keeps a fixed part. A wrong guess
+costs time, never rows.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import weakref
+from decimal import Decimal
+
+from querymode._abi import AggregateOp, CompareOp
+from querymode.bind import columns_of
+from querymode.errors import QueryModeError
+from querymode.expr import (
+    Aggregate,
+    And,
+    Between,
+    Column,
+    Compare,
+    Expr,
+    InList,
+    IsNull,
+    Like,
+    Literal,
+    Not,
+    Or,
+)
+from querymode.file_table import FileTable
+from querymode.plan import Filter, GroupBy, Join, Limit, MapBatches, Node, Project, Scan, Step, Union
+from querymode.prune import statistic, statistics_fields
+from querymode.rewrite import conjuncts
+from querymode.schema import Schema
+from querymode.types import is_decimal, is_float, is_integer, is_temporal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from querymode._wasm import Instance
+
+#: Parts of rows that conditions keep when nothing is known.
+EQUAL_PART = 0.05
+RANGE_PART = 0.3
+LIKE_PART = 0.1
+NULL_PART = 0.05
+OTHER_PART = 0.3
+#: Values of a column of which nothing is known, at most.
+DISTINCT_UNKNOWN = 10_000.0
+
+Bounds = dict[str, tuple[float, float]]
+_bounds: weakref.WeakKeyDictionary[FileTable, Bounds] = weakref.WeakKeyDictionary()
+
+
+class Estimate:
+    """Rows, and for columns of which something is known: how many values, and between which bounds."""
+
+    __slots__ = ("bounds", "distinct", "rows")
+
+    def __init__(self, rows: float, distinct: dict[str, float], bounds: Bounds) -> None:
+        self.rows = rows
+        self.distinct = distinct
+        self.bounds = bounds
+
+    def values_of(self, key: Expr) -> float:
+        """How many values an expression has."""
+        names: set[str] = set()
+        columns_of(key, names)
+        found = 1.0
+        for name in names:
+            found *= self.distinct.get(name, min(self.rows, DISTINCT_UNKNOWN))
+        return max(1.0, min(found, self.rows))
+
+    def scaled(self, rows: float) -> Estimate:
+        rows = max(1.0, rows)
+        return Estimate(rows, {name: min(count, rows) for name, count in self.distinct.items()}, self.bounds)
+
+
+class Estimator:
+    """Estimates of nodes, each made once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Node, Estimate]] = {}
+
+    def of(self, node: Node) -> Estimate:
+        found = self._known.get(id(node))
+        if found is None:
+            # The node is kept beside: its number must not be used again while it is remembered.
+            found = self._known[id(node)] = (node, self._new(node))
+        return found[1]
+
+    def _new(self, node: Node) -> Estimate:
+        if isinstance(node, Scan):
+            return _of_scan(node)
+        if isinstance(node, Filter):
+            below = self.of(node.input)
+            return below.scaled(below.rows * selectivity(node.predicate, below))
+        if isinstance(node, Project):
+            return self._of_project(node)
+        if isinstance(node, GroupBy):
+            return self._of_groups(node)
+        if isinstance(node, Limit):
+            below = self.of(node.input)
+            return below if node.count is None else below.scaled(min(below.rows, node.count))
+        if isinstance(node, Join):
+            return self._of_join(node)
+        if isinstance(node, Union):
+            return Estimate(sum(self.of(child).rows for child in node.inputs), {}, {})
+        if isinstance(node, MapBatches):
+            return Estimate(self.of(node.input).rows, {}, {})
+        assert isinstance(node, Step)
+        return self.of(node.input)
+
+    def _of_project(self, node: Project) -> Estimate:
+        below = self.of(node.input)
+        distinct, bounds = {}, {}
+        for name, item in node.items:
+            if isinstance(item, Column):
+                if item.name in below.distinct:
+                    distinct[name] = below.distinct[item.name]
+                if item.name in below.bounds:
+                    bounds[name] = below.bounds[item.name]
+        return Estimate(below.rows, distinct, bounds)
+
+    def _of_groups(self, node: GroupBy) -> Estimate:
+        below = self.of(node.input)
+        rows = 1.0
+        distinct = {}
+        for name, key in node.keys:
+            distinct[name] = below.values_of(key)
+            rows *= distinct[name]
+        rows = min(rows, below.rows)
+        return Estimate(rows, {name: min(count, rows) for name, count in distinct.items()}, {})
+
+    def _of_join(self, node: Join) -> Estimate:
+        left, right = self.of(node.left), self.of(node.right)
+        matching = 1.0
+        for ours, theirs in node.keys:
+            matching /= max(left.values_of(ours), right.values_of(theirs))
+        if node.kind in ("semi", "anti", "mark", "single"):
+            part = 1.0
+            if node.kind in ("semi", "anti"):
+                share = [min(1.0, right.values_of(b) / left.values_of(a)) for a, b in node.keys]
+                part = min(share, default=1.0) * (0.5 if node.residual is not None else 1.0)
+                part = part if node.kind == "semi" else max(0.1, 1 - part)
+            return left.scaled(left.rows * part)
+        rows = left.rows * right.rows * matching
+        if node.residual is not None:
+            rows *= OTHER_PART
+        if node.kind in ("left", "full"):
+            rows = max(rows, left.rows)
+        both = Estimate(rows, left.distinct | right.distinct, left.bounds | right.bounds)
+        return both.scaled(rows)
+
+
+def _of_scan(node: Scan) -> Estimate:
+    table = node.source
+    rows = float(max(1, table.row_count))
+    bounds: Bounds = {}
+    distinct: dict[str, float] = {}
+    if isinstance(table, FileTable):
+        known = table_bounds(table)
+        renamed = dict(zip(table.schema.names, node.schema.names, strict=True))
+        for name, (least, greatest) in known.items():
+            bounds[renamed[name]] = (least, greatest)
+            if _is_counted(table.schema, name):
+                distinct[renamed[name]] = min(rows, greatest - least + 1)
+    return Estimate(rows, distinct, bounds)
+
+
+def _is_counted(schema: Schema, name: str) -> bool:
+    """Whether its bounds say how many values it can have."""
+    data_type = schema.type_of(name)
+    return is_integer(data_type) or str(data_type) == "date"
+
+
+def table_bounds(table: FileTable) -> Bounds:
+    """The least and greatest values of numbers and dates, as the footers say. Asked for once."""
+    found = _bounds.get(table)
+    if found is None:
+        try:
+            found = _ask_bounds(table)
+        except QueryModeError:
+            found = {}
+        _bounds[table] = found
+    return found
+
+
+def _ask_bounds(table: FileTable) -> Bounds:
+    from querymode.execute.files import ask_statistics
+    from querymode.execute.single import on_instance
+    from querymode.result import Result
+    from querymode.wire import plan_over
+
+    columns = [
+        name
+        for name, data_type in table.schema
+        if (is_integer(data_type) or is_float(data_type) or is_decimal(data_type) or is_temporal(data_type))
+        and str(data_type) != "interval"
+    ]
+    if not columns or not table.files:
+        return {}
+    source = _Statistics(Schema(statistics_fields(columns, table.schema)))
+    calls = []
+    for place, name in enumerate(columns):
+        calls.append((f"min {place}", Aggregate(AggregateOp.MIN, Column(statistic("min", name)))))
+        calls.append((f"max {place}", Aggregate(AggregateOp.MAX, Column(statistic("max", name)))))
+    step = GroupBy(source, (), calls)
+
+    def task(instance: Instance) -> list[bytes]:
+        return ask_statistics(instance, table, columns, plan_over(source, [step]))
+
+    row = Result(on_instance(task), step.schema, {}).rows[0]
+    found: Bounds = {}
+    for place, name in enumerate(columns):
+        least, greatest = as_number(row[f"min {place}"]), as_number(row[f"max {place}"])
+        if least is not None and greatest is not None and least <= greatest:
+            found[name] = (least, greatest)
+    return found
+
+
+class _Statistics(Node):
+    """The statistics of row groups, as a relation."""
+
+    __slots__ = ()
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+
+def as_number(value: object) -> float | None:
+    """Where a value lies on a line: numbers as they are, dates by days, moments by seconds."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float | Decimal):
+        return float(value)
+    if isinstance(value, dt.datetime):
+        return value.replace(tzinfo=dt.UTC).timestamp() if value.tzinfo is None else value.timestamp()
+    if isinstance(value, dt.date):
+        return float(value.toordinal())
+    return None
+
+
+# ---- conditions ----
+
+
+def selectivity(predicate: Expr, below: Estimate) -> float:
+    """The part of rows for which it is true."""
+    part = 1.0
+    for term in conjuncts(predicate):
+        part *= _part(term, below)
+    return max(part, 1e-6)
+
+
+def _part(term: Expr, below: Estimate) -> float:
+    if isinstance(term, Or):
+        missed = 1.0
+        for branch in term.terms:
+            missed *= 1 - min(1.0, selectivity(branch, below))
+        return 1 - missed
+    if isinstance(term, And):
+        return selectivity(term, below)
+    if isinstance(term, Not):
+        return max(0.05, 1 - _part(term.value, below))
+    if isinstance(term, Compare):
+        return _compare_part(term, below)
+    if isinstance(term, Between):
+        return _between_part(term, below)
+    if isinstance(term, InList):
+        return min(1.0, len(term.values) * _equal_part(term.value, below))
+    if isinstance(term, Like):
+        return LIKE_PART
+    if isinstance(term, IsNull):
+        return 1 - NULL_PART if term.negated else NULL_PART
+    return OTHER_PART
+
+
+def _equal_part(value: Expr, below: Estimate) -> float:
+    if isinstance(value, Column) and value.name in below.distinct:
+        return 1 / max(1.0, below.distinct[value.name])
+    return EQUAL_PART
+
+
+def _compare_part(term: Compare, below: Estimate) -> float:
+    left, right, op = term.left, term.right, term.op
+    if isinstance(left, Literal) and not isinstance(right, Literal):
+        left, right = right, left
+        op = {CompareOp.LT: CompareOp.GT, CompareOp.GT: CompareOp.LT}.get(op, op)
+        op = {CompareOp.LTE: CompareOp.GTE, CompareOp.GTE: CompareOp.LTE}.get(term.op, op)
+    if op == CompareOp.EQ:
+        return _equal_part(left, below)
+    if op == CompareOp.NEQ:
+        return 1 - _equal_part(left, below)
+    position = _position(left, right, below)
+    if position is None:
+        return RANGE_PART
+    return position if op in (CompareOp.LT, CompareOp.LTE) else 1 - position
+
+
+def _between_part(term: Between, below: Estimate) -> float:
+    low, high = _position(term.value, term.low, below), _position(term.value, term.high, below)
+    if low is None or high is None:
+        return RANGE_PART / 2
+    return max(high - low, 1e-4)
+
+
+def _position(column: Expr, literal: Expr, below: Estimate) -> float | None:
+    """How far along its column's bounds a constant lies, from 0 to 1."""
+    if not isinstance(column, Column) or not isinstance(literal, Literal) or column.name not in below.bounds:
+        return None
+    value = as_number(_plain(literal.value))
+    if value is None:
+        return None
+    least, greatest = below.bounds[column.name]
+    if greatest <= least:
+        return 1.0 if value >= greatest else 0.0
+    return min(1.0, max(0.0, (value - least) / (greatest - least)))
+
+
+def _plain(value: object) -> object:
+    """Dates are often written as text."""
+    if isinstance(value, str):
+        try:
+            return dt.date.fromisoformat(value[:10])
+        except ValueError:
+            return None
+    return value

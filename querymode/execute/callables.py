@@ -1,0 +1,71 @@
+"""Python functions over Arrow batches: the one place where Python touches rows, because users asked for it."""
+
+from __future__ import annotations
+
+from querymode.arrow import arrow_schema, from_arrow, record_batches
+from querymode.errors import QueryModeError, error
+from querymode.lower import Branch, Stage
+from querymode.qmcb import decode_columnar_batch
+from querymode.schema import Schema
+from querymode.wire import Wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import pyarrow
+
+    from querymode.execute.local import QueryRun
+    from querymode.execute.stage import Batch
+
+
+def apply(stage: Stage, given: Schema, lanes: list[list[Batch]], query: QueryRun) -> list[list[Batch]]:
+    """What the stage's function makes of its batches, in order."""
+    import pyarrow
+
+    made: list[pyarrow.RecordBatch] = []
+    for lane in lanes:
+        for batch in lane:
+            for rows in record_batches(decode_columnar_batch(batch.data), given, copy=True):
+                made.append(_called(stage, rows))
+            query.held -= batch.size
+    table = from_arrow(pyarrow.Table.from_batches(made, arrow_schema(stage.schema)))
+    following = Stage()
+    following.schema = stage.schema
+    branch = Branch(table, tuple(range(len(stage.schema))))
+    branch.plan = Wire(stage.schema).encoded()
+    following.branches = (branch,)
+    return query.run_stage(following)
+
+
+def _called(stage: Stage, rows: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+    import pyarrow
+
+    assert stage.function is not None
+    try:
+        answer = stage.function(rows)
+    except QueryModeError:
+        raise
+    except Exception as failure:
+        raise error("QUERY_FAILED", f"the function of map_batches failed: {failure!r}") from failure
+    if isinstance(answer, pyarrow.Table):
+        answer = answer.combine_chunks().to_batches()[0] if answer.num_rows else None
+        if answer is None:
+            return pyarrow.RecordBatch.from_pylist([], schema=arrow_schema(stage.schema))
+    if not isinstance(answer, pyarrow.RecordBatch):
+        raise error(
+            "SCHEMA_MISMATCH", f"the function of map_batches gave {type(answer).__name__}, not a RecordBatch"
+        )
+    wanted = arrow_schema(stage.schema)
+    if answer.schema.names != wanted.names:
+        raise error(
+            "SCHEMA_MISMATCH",
+            f"the function of map_batches gave columns {answer.schema.names}, not {wanted.names}",
+        )
+    try:
+        return pyarrow.RecordBatch.from_arrays(
+            [array.cast(field.type) for array, field in zip(answer.columns, wanted, strict=True)],
+            schema=wanted,
+        )
+    except pyarrow.ArrowInvalid as failure:
+        raise error(
+            "SCHEMA_MISMATCH", f"the function of map_batches gave other types: {failure}"
+        ) from failure

@@ -1,0 +1,360 @@
+"""How the lanes of a branch get into an engine instance: from tables in memory, from files, from batches.
+
+A feed hands its lanes to whoever asks, and what the engine makes of them to `Sink`, which is the stage's run.
+Lanes are numbered through all feeds of a stage; `first` is the number of a feed's first one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from querymode._abi import OutputState, SourceKind
+from querymode.execute.kept import forget_dead_tables, kept_columns, table_id
+from querymode.file_table import FileTable
+from querymode.memory_table import MemoryTable
+from querymode.prune import rewrite
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Protocol
+
+    from querymode._wasm import Instance, Output
+    from querymode.execute.files import FileScan
+    from querymode.execute.stage import Batch
+    from querymode.expr import Expr
+    from querymode.lower import Branch
+
+    class Sink(Protocol):
+        """What a feed needs of the run that it is part of."""
+
+        def allow(self, instance: Instance) -> None: ...
+        def next_lane(self, instance: Instance, feed: Feed) -> int | None: ...
+        def take_output(self, instance: Instance, query: int, output: Output, lane: int) -> None: ...
+        def take_list(self, instance: Instance, output: Output, lanes: Sequence[int]) -> None: ...
+        def lane_finished(self, lane: int) -> None: ...
+        def count_pages(self, instance: Instance) -> None: ...
+        def give_back(self, size: int) -> None: ...
+
+
+#: Tables larger than this part of the memory are streamed through, not kept.
+RESIDENT_PART = 4
+#: Kept lanes of one row each that are asked by one call.
+LANES_TOGETHER = 16
+#: Batches are pushed together up to this size, …
+PUSH_SIZE_MAX = 4 << 20
+#: … and up to this one by way of an instance's scratch block, without an allocation.
+SCRATCH_SIZE_MAX = 32 << 10
+
+
+class InputBlock:
+    """A block of an instance's memory that inputs take one after the other."""
+
+    __slots__ = ("_address", "_size", "instance")
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self._address = 0
+        self._size = 0
+
+    def place(self, size: int) -> int:
+        """Where `size` bytes may be written. What was there before is gone."""
+        if size > self._size:
+            self.free()
+            self._address = self.instance.alloc(size)
+            self._size = size
+        return self._address
+
+    def free(self) -> None:
+        if self._size:
+            self.instance.free(self._address, self._size)
+            self._size = 0
+
+
+class Feed:
+    """Lanes, and who gets which: those that an instance keeps go to it first."""
+
+    def __init__(self, first: int, lane_count: int) -> None:
+        self.first = first
+        self.lane_count = lane_count
+        #: Lanes that no instance keeps, and those that one does.
+        self.lanes: deque[int] = deque(range(first, first + lane_count))
+        self.kept: dict[Instance, deque[int]] = {}
+
+    def kept_count(self, instance: Instance) -> int:
+        """How much of its lanes an idle instance has already."""
+        return 0
+
+    def assign(self, instances: Sequence[Instance]) -> None:
+        """Before workers start: lanes that these instances keep are put aside for them."""
+
+    def prepare(self, instance: Instance, sink: Sink) -> bool:
+        """In the first worker, before others start. Whether lanes may have become fewer."""
+        return False
+
+    def take(self, instance: Instance) -> int | None:
+        """A lane whose columns this instance keeps, else one that nobody keeps, else a busy one's last."""
+        own = self.kept.get(instance)
+        if own:
+            return own.popleft()
+        if self.lanes:
+            return self.lanes.popleft()
+        longest = max(self.kept.values(), key=len, default=None)
+        return longest.pop() if longest is not None and len(longest) > 1 else None
+
+    def run(self, instance: Instance, query: int, sink: Sink) -> None:
+        """Lanes while there are any."""
+        raise NotImplementedError
+
+    def close(self, *, clean: bool) -> None:
+        """After the last worker has left."""
+
+    def may_shrink(self) -> bool:
+        """Whether `prepare` may leave fewer lanes than there seem to be."""
+        return False
+
+    def keeps(self) -> bool:
+        """Whether columns stay in the instances."""
+        return False
+
+    def groups_pruned(self) -> int:
+        return 0
+
+    def ready(self) -> Sequence[Sequence[Batch]]:
+        """Answers of lanes that nobody needs to run."""
+        return ()
+
+
+class ReadyFeed(Feed):
+    """Batches of an earlier stage that go to the final plan as they are."""
+
+    def __init__(self, first: int, lanes: Sequence[Sequence[Batch]]) -> None:
+        super().__init__(first, len(lanes))
+        self.lanes.clear()
+        self._ready = lanes
+
+    def ready(self) -> Sequence[Sequence[Batch]]:
+        return self._ready
+
+
+class MemoryFeed(Feed):
+    """A table in memory. Where it is small beside the memory, its columns stay in the instances."""
+
+    def __init__(self, first: int, branch: Branch, size: int, *, keep: bool, one_row_lanes: bool) -> None:
+        table = branch.source
+        assert isinstance(table, MemoryTable)
+        # A table without rows has a lane too: it says the schema, and aggregates have a row of nothing.
+        super().__init__(first, max(1, table.lane_count))
+        self._table = table
+        self._columns = branch.columns
+        self._id = table_id(table)
+        self._keep = keep and table.memory_size(self._columns) * RESIDENT_PART <= size
+        #: Lanes that give one small row each share a call: it would cost more than what it returns.
+        self._together = LANES_TOGETHER if self._keep and self._columns and one_row_lanes else 1
+
+    def kept_count(self, instance: Instance) -> int:
+        return len(instance.resident.get((self._id, -1), ()))
+
+    def keeps(self) -> bool:
+        return self._keep
+
+    def _morsels(self, lane: int) -> range:
+        return self._table.lanes[lane - self.first] if self._table.lanes else range(0)
+
+    def assign(self, instances: Sequence[Instance]) -> None:
+        if not self._table.lanes:
+            return
+        self.kept = {instance: deque() for instance in instances}
+        self.lanes.clear()
+        for lane, morsels in enumerate(self._table.lanes, self.first):
+            key = (self._id, morsels.start)
+            keepers = [self.kept[instance] for instance in instances if key in instance.resident]
+            (min(keepers, key=len) if keepers else self.lanes).append(lane)
+
+    def run(self, instance: Instance, query: int, sink: Sink) -> None:
+        if (self._id, -1) not in instance.resident:
+            forget_dead_tables(instance)
+        block = InputBlock(instance)
+        while (lane := sink.next_lane(instance, self)) is not None:
+            if self._together > 1:
+                self._run_together(instance, query, sink, lane)
+            else:
+                self._run_lane(block, query, sink, lane)
+        block.free()
+
+    def _run_lane(self, block: InputBlock, query: int, sink: Sink, lane: int) -> None:
+        instance = block.instance
+        for index in self._morsels(lane):
+            sink.allow(instance)
+            output = self._push(block, query, index)
+            sink.take_output(instance, query, output, lane)
+            if output.state == OutputState.DONE:
+                break
+        sink.take_output(instance, query, instance.query_finish(query), lane)
+        sink.lane_finished(lane)
+
+    def _push(self, block: InputBlock, query: int, index: int) -> Output:
+        instance = block.instance
+        if self._keep and self._columns:
+            references = kept_columns(instance, self._id, self._table, index, self._columns)
+            return instance.query_push(query, SourceKind.COLUMNS, data=references)
+        layout = self._table.morsels[index].layout(self._columns)
+        # What comes out is the engine's own copy, so the next morsel may take the same place.
+        address = block.place(layout.size) if layout.buffers else 0
+        for place, buffer in layout.buffers:
+            instance.write(address + place, buffer)
+        return instance.query_push(query, SourceKind.DESCRIPTOR, data=layout.descriptors(address))
+
+    def _run_together(self, instance: Instance, query: int, sink: Sink, lane: int) -> None:
+        sink.allow(instance)
+        lanes = [lane, *self._more_kept(instance, self._together - 1)]
+        wire: list[bytes] = []
+        for one in lanes:
+            morsels = self._morsels(one)
+            wire.append(len(morsels).to_bytes(4, "little"))
+            for index in morsels:
+                references = kept_columns(instance, self._id, self._table, index, self._columns)
+                wire += (len(self._columns).to_bytes(4, "little"), references)
+        output = instance.query_push(query, SourceKind.LANES, data=b"".join(wire))
+        sink.take_list(instance, output, lanes)
+
+    def _more_kept(self, instance: Instance, count: int) -> list[int]:
+        """Half of what this instance keeps, if others could help with the rest."""
+        own = self.kept.get(instance)
+        if own is None:
+            return []
+        found: list[int] = []
+        available = len(own) if len(self.kept) == 1 else len(own) // 2
+        while own and len(found) < min(count, available):
+            try:
+                found.append(own.popleft())
+            except IndexError:  # another worker was faster
+                break
+        return found
+
+
+class BatchFeed(Feed):
+    """Batches that an earlier stage left: a list for every lane."""
+
+    def __init__(self, first: int, lanes: Sequence[Sequence[bytes]], *, consume: bool) -> None:
+        super().__init__(first, len(lanes))
+        self._batches = [deque(lane) for lane in lanes]
+        #: Whether nobody else wants them: what has been pushed need not be held any more.
+        self._consume = consume
+
+    def run(self, instance: Instance, query: int, sink: Sink) -> None:
+        block = InputBlock(instance)
+        while (lane := sink.next_lane(instance, self)) is not None:
+            batches = self._batches[lane - self.first]
+            while batches:
+                output, size = push_batches(block, query, batches, sink)
+                if self._consume:
+                    sink.give_back(size)
+                sink.take_output(instance, query, output, lane)
+                if output.state == OutputState.DONE:
+                    break
+            if self._consume and batches:
+                sink.give_back(sum(map(len, batches)))
+            batches.clear()
+            sink.allow(instance)
+            sink.take_output(instance, query, instance.query_finish(query), lane)
+            sink.lane_finished(lane)
+        block.free()
+
+
+def push_batches(
+    block: InputBlock, query: int, batches: deque[bytes], sink: Sink, run: int = 0
+) -> tuple[Output, int]:
+    """As many batches as make a morsel, by one call: partial answers are many and small. And their size."""
+    instance = block.instance
+    parts: list[bytes] = []
+    size = 0
+    while batches and (not parts or size + len(batches[0]) <= PUSH_SIZE_MAX):
+        batch = batches.popleft()
+        parts += (len(batch).to_bytes(4, "little"), batch)
+        size += 4 + len(batch)
+    taken = size - 2 * len(parts)  # of every pair, four bytes were the size
+    if size <= SCRATCH_SIZE_MAX:
+        return instance.query_push(query, SourceKind.QMCB_LIST, data=b"".join(parts), handle=run), taken
+    sink.allow(instance)
+    address = block.place(size)
+    position = address
+    for part in parts:
+        instance.write(position, part)
+        position += len(part)
+    output = instance.query_push(query, SourceKind.QMCB_LIST, address=address, size=size, handle=run)
+    return output, taken
+
+
+class FileFeed(Feed):
+    """Row groups of files."""
+
+    def __init__(
+        self, first: int, branch: Branch, scan: FileScan, bounds: Callable[[Instance], list[Expr] | None]
+    ) -> None:
+        table = branch.source
+        assert isinstance(table, FileTable)
+        super().__init__(first, len(scan.lanes))
+        self.scan = scan
+        self._branch = branch
+        #: What builds say of columns of this table; None when they say that no row can match.
+        self._bounds = bounds
+        self._lock = threading.Lock()
+        self._prepared = not (branch.pruning or branch.key_ranges)
+
+    def prepare(self, instance: Instance, sink: Sink) -> bool:
+        """Statistics rule out row groups. Lanes without any are done; one is run even if it is empty: it says
+        the schema, and aggregates have a row of nothing."""
+        with self._lock:
+            if self._prepared:
+                return False
+            sink.allow(instance)
+            forget_dead_tables(instance)
+            self._use_bounds(instance)
+            self.scan.prune(instance)
+            left = [lane for lane, groups in enumerate(self.scan.lanes, self.first) if groups]
+            kept = left or ([self.first] if self.lanes else [])
+            for lane in set(self.lanes).difference(kept):
+                sink.lane_finished(lane)
+            self.lanes = deque(kept)
+            self._prepared = True
+            return True
+
+    def _use_bounds(self, instance: Instance) -> None:
+        bounds = self._bounds(instance)
+        if bounds is None:
+            self.scan.drop_all()
+        elif bounds:
+            assert isinstance(self._branch.source, FileTable)
+            self.scan.use_pruning(rewrite([*self._branch.leading, *bounds], self._branch.source.schema))
+
+    def run(self, instance: Instance, query: int, sink: Sink) -> None:
+        from querymode.execute.files import Worker
+
+        self.prepare(instance, sink)
+        sink.allow(instance)
+        forget_dead_tables(instance)
+        worker = Worker(self.scan, instance, query, lambda: sink.allow(instance), first_lane=self.first)
+
+        def finish(lane: int) -> None:
+            sink.take_output(instance, query, instance.query_finish(query), lane)
+            sink.lane_finished(lane)
+
+        instance.take_pages_skipped()  # of queries that did not come to their end
+        worker.run(
+            lambda: sink.next_lane(instance, self),
+            lambda lane, output: sink.take_output(instance, query, output, lane),
+            finish,
+        )
+        worker.close()
+        sink.count_pages(instance)
+
+    def may_shrink(self) -> bool:
+        return not self._prepared
+
+    def groups_pruned(self) -> int:
+        return self.scan.groups_pruned
+
+    def close(self, *, clean: bool) -> None:
+        self.scan.close(verify=clean)

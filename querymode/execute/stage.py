@@ -1,0 +1,506 @@
+"""Runs one stage: lanes on worker threads, then the final plan over their answers.
+
+    lanes → workers (an engine instance each) → partial QMCB, in lane order → final plan → QMCB
+
+Where the answers are partitioned and many, the final plan is not run here: the query runs it over every
+partition, as a stage of its own (execute/local.py).
+
+Memory: what the engine instances of the query hold and what it has handed out stay within its reservation at
+every moment; each instance may grow by its share of what is still free.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+
+from querymode import _pool, _wasm
+from querymode._abi import OutputState
+from querymode.errors import MemoryExceededError, error
+from querymode.execute import threads
+from querymode.execute.feeds import InputBlock, push_batches
+from querymode.wire import with_builds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from querymode._wasm import Instance, Output
+    from querymode.errors import QueryModeError
+    from querymode.execute.feeds import Feed
+    from querymode.execute.local import QueryRun
+    from querymode.lower import Build, Stage
+
+MIB = 1 << 20
+CANCEL_POLL_SECONDS = 0.005
+#: Of a worker's memory, what a batch of an answer may take: it exists three times for a moment.
+OUTPUT_PART = 16
+OUTPUT_SIZE_MIN = 64 << 10
+#: Of a stream's memory, what may wait for its reader.
+STREAM_PART = 4
+#: Up to so many rows of partitioned answers, the final plan takes them all at once.
+GATHER_ROWS_MAX = 1 << 16
+
+
+def timed_out() -> QueryModeError:
+    return error("QUERY_TIMEOUT", "the query ran longer than its timeout; raise timeout=, or ask for less")
+
+
+class Batch:
+    """An answer of the engine, or what was made of it; its size in the engine's form, and its partition."""
+
+    __slots__ = ("data", "partition", "row_count", "size")
+
+    def __init__(self, data: Any, size: int, row_count: int, partition: int = 0) -> None:
+        self.data = data
+        self.size = size
+        self.row_count = row_count
+        self.partition = partition
+
+
+class StageRun:
+    """One attempt at a stage."""
+
+    def __init__(
+        self,
+        query: QueryRun,
+        stage: Stage,
+        feeds: Sequence[Feed],
+        worker_count: int,
+        *,
+        streams: bool = False,
+    ) -> None:
+        self.query = query
+        self.stage = stage
+        self.feeds = list(feeds)
+        self.size = query.size
+        self.worker_count = worker_count
+        #: Workers that start once it is known that there is something left for them.
+        self.extra_workers = 0
+        if len(self.feeds) == 1 and self.feeds[0].may_shrink():
+            self.extra_workers, self.worker_count = worker_count - 1, 1
+        self.lock = threading.Lock()
+        self.done = threading.Event()
+        self.started = 0
+        self.working = self.worker_count  # on lanes
+        self.left = 0
+        self.failure: BaseException | None = None
+        self.stopped = False
+        self.instances: list[Instance] = []
+        self.granted: dict[Instance, int] = {}  # how far each may grow
+        lane_count = sum(feed.lane_count for feed in self.feeds)
+        self.answers: list[deque[Batch]] = [deque() for _ in range(lane_count)]
+        self.rows = [0] * lane_count
+        self.finished = [False] * lane_count
+        for feed in self.feeds:
+            for lane, batches in enumerate(feed.ready(), feed.first):
+                self.answers[lane].extend(batches)
+                self.rows[lane] = sum(batch.row_count for batch in batches)
+                self.finished[lane] = True
+        self.finalising = False
+        #: Set when the final plan is left to the query, to be run over partitions.
+        self.is_partitioned = False
+        #: Batches are taken while the query runs, of this lane now.
+        self.streams = streams
+        self.current_lane = 0
+        self.moved = threading.Condition(self.lock)
+
+    # ---- the asking thread ----
+
+    def run(self) -> None:
+        """Until all lanes, and the final plan, are done."""
+        clean = False
+        try:
+            self._run()
+            clean = True
+        finally:
+            for feed in self.feeds:
+                feed.close(clean=clean)
+
+    def _run(self) -> None:
+        warm: list[Instance | None] = [*self._warm_instances()]
+        try:
+            self._start_workers(warm)
+            if not self.done.wait(self._seconds_left()):
+                raise timed_out()
+        except BaseException:
+            self._stop(warm)
+            raise
+        if self.failure is not None:
+            raise self.failure.with_traceback(None)
+
+    def _start_workers(self, warm: list[Instance | None]) -> None:
+        while self.started < self.worker_count:
+            instance = warm[-1] if warm else None
+            threads.start(lambda instance=instance: self._work(instance))  # type: ignore[misc]
+            self.started += 1
+            if warm:
+                warm.pop()
+
+    def batches(self) -> Iterator[Any]:
+        """The answer's batches as they come, lane by lane."""
+        clean = False
+        warm: list[Instance | None] = [*self._warm_instances()]
+        try:
+            self._start_workers(warm)
+            while (batch := self._next_batch()) is not None:
+                yield batch.data
+            if not self.done.wait(self._seconds_left()):
+                raise timed_out()
+            clean = True
+        finally:
+            if not clean:  # also when nobody wants the rest
+                self._stop(warm)
+            for feed in self.feeds:
+                feed.close(clean=clean)
+        if self.failure is not None:
+            raise self.failure.with_traceback(None)
+
+    def _next_batch(self) -> Batch | None:
+        """The next batch in order, when it is there; None when there are no more."""
+        with self.moved:
+            while True:
+                if self.failure is not None:
+                    raise self.failure.with_traceback(None)
+                if self.current_lane == len(self.answers):
+                    return None
+                waiting = self.answers[self.current_lane]
+                if waiting:
+                    batch = waiting.popleft()
+                    self.query.held -= batch.size
+                    self.moved.notify_all()
+                    return batch
+                if self.finished[self.current_lane]:
+                    self.current_lane += 1
+                    self.moved.notify_all()
+                elif self._has_enough():
+                    return None
+                elif not self.moved.wait(self._seconds_left()):
+                    raise timed_out()
+
+    def _seconds_left(self) -> float | None:
+        deadline = self.query.deadline
+        return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+    def _warm_instances(self) -> list[Instance]:
+        """Idle instances, those that keep columns of our tables first; each gets the lanes it keeps."""
+        share = self.size // self.worker_count
+        pool = _pool.pool()
+        for _ in range(self.worker_count):
+            instance = pool.acquire_idle(share, hardened=self.query.limits.hardened, prefer=self._kept_count)
+            if instance is None:
+                break
+            self.instances.append(instance)
+        for feed in self.feeds:
+            feed.assign(self.instances)
+        return list(self.instances)
+
+    def _kept_count(self, instance: Instance) -> int:
+        return sum(feed.kept_count(instance) for feed in self.feeds)
+
+    def _stop(self, unused: list[Instance | None]) -> None:
+        """Cancels what runs and waits until it has noticed; discards instances that no worker took.
+
+        A worker that is still making its instance (the first one compiles the engine) is not waited for:
+        it sees that we stopped, and leaves.
+        """
+        self._cancel()
+        given_up = time.monotonic() + threads.CANCEL_SECONDS
+        while self.started > self.left and self.instances and time.monotonic() < given_up:
+            self.done.wait(CANCEL_POLL_SECONDS)
+        for instance in filter(None, unused):
+            _pool.pool().discard(instance)
+
+    # ---- worker threads ----
+
+    def _work(self, instance: Instance | None) -> None:
+        """A worker's whole part: lanes while there are any; the last one to end runs the final plan."""
+        try:
+            if instance is None:
+                instance = self._new_instance()
+            if instance is not None:
+                self._run_lanes(instance)
+                if self._is_last() and self.stage.final is not None:
+                    self._run_final(instance)
+        except _wasm.Cancelled:
+            pass
+        except MemoryExceededError as failure:
+            self._fail(failure)
+        except MemoryError:
+            self._fail(
+                error("MEMORY_EXCEEDED", "this process has no memory left; lower memory= or its other use")
+            )
+        except BaseException as failure:  # handed to the asking thread, whatever it is
+            self._fail(failure)
+        finally:
+            self._leave(instance)
+
+    def _new_instance(self) -> Instance | None:
+        instance = _pool.pool().acquire(self.size // self.worker_count, hardened=self.query.limits.hardened)
+        with self.lock:
+            if not self.stopped:
+                self.instances.append(instance)
+                return instance
+        _pool.pool().release(instance)
+        return None
+
+    def _is_last(self) -> bool:
+        with self.lock:
+            self.working -= 1
+            return self.working == 0 and not self.stopped
+
+    def _leave(self, instance: Instance | None) -> None:
+        with self.lock:
+            if instance is not None:
+                self.instances.remove(instance)
+                self.granted.pop(instance, None)
+                self.query.crossings += instance.crossings
+                instance.crossings = 0
+            clean = not self.stopped
+            self.left += 1
+            last = self.left == self.worker_count
+        if instance is not None:
+            _pool.pool().release(instance) if clean else _pool.pool().discard(instance)
+        if last:
+            self.done.set()
+
+    def _fail(self, failure: BaseException) -> None:
+        with self.lock:
+            if self.failure is None:
+                self.failure = failure
+        self._cancel()
+
+    def _cancel(self) -> None:
+        with self.lock:
+            self.stopped = True
+            running = list(self.instances)
+            self.moved.notify_all()
+        self.query.cancel_reads()
+        for instance in running:
+            instance.cancel()
+
+    def allow(self, instance: Instance) -> None:
+        """Lets the instance grow by its share of what nobody has or may take."""
+        with self.lock:
+            if self.stopped:
+                raise _wasm.Cancelled("stopped")
+            # What another was allowed it may take at any moment, so it counts as taken.
+            others = [other for other in self.instances if other is not instance]
+            taken = sum(max(other.memory_size, self.granted.get(other, 0)) for other in others)
+            size = instance.memory_size
+            held = max(self.query.held, self.size // STREAM_PART) if self.streams else self.query.held
+            free = max(0, self.size - held - taken - size)
+            waiting = self.worker_count - self.left - sum(other in self.granted for other in others)
+            limit = size + free // max(1, waiting)
+            if limit != self.granted.get(instance):
+                self.granted[instance] = limit
+                instance.set_limit(limit)
+
+    # ---- lanes ----
+
+    def _run_lanes(self, instance: Instance) -> None:
+        instance.set_output_size(max(OUTPUT_SIZE_MIN, self.size // self.worker_count // OUTPUT_PART))
+        builds = _Builds(self, instance)
+        for branch, feed in zip(self.stage.branches, self.feeds, strict=True):
+            if feed.prepare(instance, self):
+                self._add_workers(feed)
+            if not self._has_lanes(feed):
+                continue
+            self.allow(instance)
+            query = instance.query_open(with_builds(branch.plan, builds.handles(branch.builds)))
+            feed.run(instance, query, self)
+            instance.query_close(query)
+        builds.close()
+
+    def _has_lanes(self, feed: Feed) -> bool:
+        with self.lock:
+            return bool(feed.lanes or any(feed.kept.values())) and not self.stopped
+
+    def _add_workers(self, feed: Feed) -> None:
+        """After pruning: the lanes that are left get more workers."""
+        with self.lock:
+            extra = max(0, min(self.extra_workers, len(feed.lanes) - 1)) if not self.stopped else 0
+            self.extra_workers = 0
+            self.worker_count += extra
+            self.working += extra
+            self.started += extra
+            self.moved.notify_all()
+        for _ in range(extra):
+            threads.start(lambda: self._work(None))
+
+    def next_lane(self, instance: Instance, feed: Feed) -> int | None:
+        with self.lock:
+            if self.stopped or self._has_enough():
+                return None
+            return feed.take(instance)
+
+    def _has_enough(self) -> bool:
+        """LIMIT: the finished lanes at the front give all the rows that are wanted."""
+        if self.stage.rows_needed is None:
+            return False
+        rows = 0
+        for lane, finished in enumerate(self.finished):
+            rows += self.rows[lane]
+            if rows >= self.stage.rows_needed:
+                return True
+            if not finished:
+                return False
+        return False
+
+    def take_list(self, instance: Instance, output: Output, lanes: Sequence[int]) -> None:
+        """One small answer for each of these lanes."""
+        self._hold(output.size, lanes[0])
+        answers = instance.read(output.address, output.size)
+        position = 0
+        for lane in lanes:
+            end = position + 4 + int.from_bytes(answers[position : position + 4], "little")
+            data = answers[position + 4 : end]
+            self.answers[lane].append(Batch(data, len(data), 1))
+            self.rows[lane] += 1
+            self.finished[lane] = True
+            position = end
+
+    def take_output(self, instance: Instance, query: int, output: Output, lane: int) -> None:
+        """Copies out what a call left, and what waits behind it."""
+        while True:
+            if output.address:
+                self._hold(output.size, lane)
+                # Nobody else looks at an unfinished lane, but for its number of rows, and a stream's reader.
+                self._deliver(
+                    lane,
+                    Batch(self._copied(instance, output), output.size, output.row_count, output.partition),
+                )
+            if output.state != OutputState.MORE_OUTPUT:
+                return
+            output = instance.query_next(query)
+
+    def _copied(self, instance: Instance, output: Output) -> Any:
+        export = self.query.export
+        if (
+            export is not None
+            and self.stage is self.query.last
+            and (self.stage.final is None or self.finalising)
+        ):
+            return export(instance.view(output.address, output.size))
+        return instance.read(output.address, output.size)
+
+    def _deliver(self, lane: int, batch: Batch) -> None:
+        if not self.streams:
+            self.answers[lane].append(batch)
+            self.rows[lane] += batch.row_count
+            return
+        with self.moved:
+            if batch.row_count:  # an empty batch only says the schema, which a stream's reader knows
+                self.answers[lane].append(batch)
+                self.rows[lane] += batch.row_count
+            else:
+                self.query.held -= batch.size
+            self.moved.notify_all()
+
+    def lane_finished(self, lane: int) -> None:
+        with self.moved:
+            self.finished[lane] = True
+            self.moved.notify_all()
+
+    def count_pages(self, instance: Instance) -> None:
+        with self.lock:
+            self.query.pages_skipped += instance.take_pages_skipped()
+
+    def give_back(self, size: int) -> None:
+        with self.lock:
+            self.query.held -= size
+
+    def _wait_for_reader(self, size: int, lane: int) -> None:
+        """A stream's batch waits until what was handed out before leaves room for it."""
+        room = max(self.size // STREAM_PART, size)
+        while not self.stopped and self.query.held + size > room:
+            # The lane that is being read may always go on, or nothing would ever move.
+            if lane == self.current_lane and not self.answers[lane]:
+                return
+            self.moved.wait(CANCEL_POLL_SECONDS * 20)
+        if self.stopped:
+            raise _wasm.Cancelled("stopped")
+
+    def _hold(self, size: int, lane: int) -> None:
+        """Counts bytes of an answer before they are copied out."""
+        with self.lock:
+            if self.streams:
+                self._wait_for_reader(size, lane)
+                self.query.held += size
+                return
+            self.query.held += size
+            if self.query.held + sum(other.memory_size for other in self.instances) > self.size:
+                raise error(
+                    "MEMORY_EXCEEDED",
+                    f"the answer needs more than the {self.size / MIB:.0f} MiB of memory=; "
+                    "raise it, select less, or aggregate",
+                )
+
+    # ---- the final plan ----
+
+    def _run_final(self, instance: Instance) -> None:
+        """Over the lanes' answers, in their order."""
+        if self.stage.partition_count and sum(self.rows) > GATHER_ROWS_MAX:
+            self.is_partitioned = True
+            return
+        assert self.stage.final is not None
+        lanes = [deque(batch.data for batch in lane) for lane in self.answers]
+        self.answers, self.rows, self.finished = [deque()], [0], [False]
+        self.finalising = True
+        builds = _Builds(self, instance)
+        query = instance.query_open(with_builds(self.stage.final, builds.handles(self.stage.final_builds)))
+        block = InputBlock(instance)
+        if not self.stage.merges:
+            lanes = [deque(batch for lane in lanes for batch in lane)]
+        for run, batches in enumerate(lanes):
+            while batches:
+                output, size = push_batches(block, query, batches, self, run)
+                self.give_back(size)
+                self.take_output(instance, query, output, 0)
+                if output.state == OutputState.DONE:
+                    self.give_back(sum(map(len, batches)))
+                    batches.clear()
+        block.free()
+        self.allow(instance)
+        self.take_output(instance, query, instance.query_finish(query), 0)
+        self.finished[0] = True
+        instance.query_close(query)
+        builds.close()
+
+
+class _Builds:
+    """What joins probe, in one instance: made when first needed."""
+
+    def __init__(self, run: StageRun, instance: Instance) -> None:
+        self._run = run
+        self._instance = instance
+        self._handles: dict[int, int] = {}
+
+    def handles(self, builds: Sequence[Build]) -> list[int]:
+        return [self._handle(build) for build in builds]
+
+    def _handle(self, build: Build) -> int:
+        found = self._handles.get(id(build))
+        if found is None:
+            found = self._handles[id(build)] = self._make(build)
+        return found
+
+    def _make(self, build: Build) -> int:
+        instance = self._instance
+        self._run.allow(instance)
+        query = instance.query_open(build.plan)
+        block = InputBlock(instance)
+        batches = deque(self._run.query.result(build.stage))
+        while batches:
+            push_batches(block, query, batches, self._run)
+        block.free()
+        self._run.allow(instance)
+        instance.query_finish(query)
+        return query
+
+    def close(self) -> None:
+        for handle in self._handles.values():
+            self._instance.query_close(handle)
+        self._handles = {}

@@ -1,0 +1,523 @@
+"""Logical plans → stages: what every lane does on its own, and what is done with the lanes' answers.
+
+    Stage    branches (a source each, and the plan that its lanes go through) → final plan, if any
+    source   a table, or the answer of an earlier stage
+    build    an earlier stage's rows, as joins of a plan probe them
+
+A stage runs on all workers; its lanes' answers come in lane order. Its final plan runs over all of them at once
+where they are few, else over every partition of them. What follows a final plan of few rows joins it; what
+follows one of many is cut again. Only columns that are used are read.
+"""
+
+from __future__ import annotations
+
+from querymode._abi import AggregatePhase
+from querymode.aggregates import is_splittable
+from querymode.bind import bind, bind_keys, columns_of
+from querymode.expr import Column, Expr
+from querymode.file_table import FileTable
+from querymode.optimize import optimize, reduces
+from querymode.plan import (
+    UNLIMITED,
+    Filter,
+    GroupBy,
+    Join,
+    Limit,
+    MapBatches,
+    Node,
+    Project,
+    Repeat,
+    Scan,
+    Sort,
+    Step,
+    Union,
+)
+from querymode.prune import rewrite
+from querymode.rewrite import substitute
+from querymode.schema import Schema
+from querymode.wire import Wire, state_fields
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow
+
+    from querymode.memory_table import MemoryTable
+    from querymode.prune import Pruning
+
+from querymode._abi import NodeTag
+
+_EXCHANGE = hasattr(NodeTag, "PARTITION")
+#: Groups that a lane keeps before it hands them on; a table of them fits the second-level cache.
+GROUP_LIMIT = 1 << 16
+#: Tables of fewer rows are aggregated without partitions: there cannot be many groups.
+PARTITION_ROWS_MIN = 1 << 17
+#: Rows of a partition, about.
+PARTITION_ROWS = 1 << 17
+PARTITION_COUNT_MAX = 256
+
+
+class StageOutput:
+    """An earlier stage's answer as a source: all of it as one lane, or lane by lane."""
+
+    __slots__ = ("gather", "stage")
+
+    def __init__(self, stage: Stage, *, gather: bool) -> None:
+        self.stage = stage
+        self.gather = gather
+
+
+class Build:
+    """Rows that joins probe: a stage's answer, and the plan that takes it in."""
+
+    __slots__ = ("plan", "stage")
+
+    def __init__(self, stage: Stage, plan: bytes) -> None:
+        self.stage = stage
+        self.plan = plan
+
+
+class KeyRange:
+    """A column of a branch's table cannot match outside of what a build has in its key."""
+
+    __slots__ = ("build", "column", "key")
+
+    def __init__(self, column: str, build: Build, key: Expr) -> None:
+        self.column = column
+        self.build = build
+        #: Over the columns of the build's stage.
+        self.key = key
+
+
+class Branch:
+    """A source, and what its lanes go through."""
+
+    __slots__ = (
+        "builds",
+        "columns",
+        "drops_rows",
+        "has_filter",
+        "key_ranges",
+        "leading",
+        "passes_through",
+        "plan",
+        "pruning",
+        "source",
+    )
+
+    def __init__(self, source: MemoryTable | FileTable | StageOutput, columns: tuple[int, ...] = ()) -> None:
+        self.source = source
+        #: Columns of a table, by number, in the order the plan names them.
+        self.columns = columns
+        self.plan = b""
+        self.builds: tuple[Build, ...] = ()
+        #: The rows of an earlier stage leave as they are: nothing has to be run for them.
+        self.passes_through = False
+        #: Whether fewer rows may leave a lane than come in.
+        self.drops_rows = False
+        #: Files: the plan begins with a filter; which filters those are; what they say of statistics.
+        self.has_filter = False
+        self.leading: tuple[Expr, ...] = ()
+        self.pruning: Pruning | None = None
+        self.key_ranges: tuple[KeyRange, ...] = ()
+
+
+class Stage:
+    """Branches over workers; `final`, if any, over the lanes' answers."""
+
+    __slots__ = (
+        "branches",
+        "final",
+        "final_builds",
+        "function",
+        "given",
+        "merges",
+        "one_row_lanes",
+        "partition_count",
+        "rows_needed",
+        "schema",
+    )
+
+    def __init__(self) -> None:
+        self.branches: tuple[Branch, ...] = ()
+        self.schema = Schema(())
+        self.final: bytes | None = None
+        self.final_builds: tuple[Build, ...] = ()
+        #: Lanes in order may stop once they have given this many rows together.
+        self.rows_needed: int | None = None
+        #: Every lane gives one row: aggregates without keys.
+        self.one_row_lanes = False
+        #: The lanes' answers leave in so many parts, and the final plan may run over each part alone.
+        self.partition_count = 0
+        #: The final plan merges: every lane's answer is a sorted run.
+        self.merges = False
+        #: Instead of a final plan: a Python function over Arrow batches, and what it is given.
+        self.given = self.schema
+        self.function: Callable[[pyarrow.RecordBatch], pyarrow.RecordBatch] | None = None
+
+    @property
+    def inputs(self) -> list[Stage]:
+        """The stages that this one reads."""
+        found = [branch.source.stage for branch in self.branches if isinstance(branch.source, StageOutput)]
+        found += [build.stage for branch in self.branches for build in branch.builds]
+        return found + [build.stage for build in self.final_builds]
+
+
+def lower(node: Node) -> Stage:
+    """The last stage of a plan. Nodes do not change, so a frame that is asked again is not bound again."""
+    found: Stage | None = getattr(node, "_stage", None)
+    if found is None:
+        found = node._stage = _Lowering(optimize(node)).stage()
+    return found
+
+
+def in_order(last: Stage) -> list[Stage]:
+    """All stages behind this one and itself, each after those that it reads."""
+    done: dict[int, Stage] = {}
+
+    def visit(stage: Stage) -> None:
+        if id(stage) in done:
+            return
+        for before in stage.inputs:
+            visit(before)
+        done[id(stage)] = stage
+
+    visit(last)
+    return list(done.values())
+
+
+class _Line:
+    """A plan in the making, with what it will need to run."""
+
+    __slots__ = ("branch", "builds", "drops_rows", "key_ranges", "leading", "wire")
+
+    def __init__(self, wire: Wire, branch: Branch | None) -> None:
+        self.wire = wire
+        self.branch = branch
+        self.builds: list[Build] = []
+        self.leading: list[Expr] = []
+        self.key_ranges: list[KeyRange] = []
+        self.drops_rows = False
+
+    def add_build(self, build: Build) -> int:
+        for index, known in enumerate(self.builds):
+            if known is build:
+                return index
+        self.builds.append(build)
+        self.wire.build_count = len(self.builds)
+        return len(self.builds) - 1
+
+    def filter(self, predicate: Expr) -> None:
+        if self.wire.filter_count == len(self.wire.steps):
+            self.leading.append(predicate)
+        self.wire.filter(predicate)
+        self.drops_rows = True
+
+
+class _Pipe:
+    """A stage in the making: its lines are the branches' while `is_final` is not set, and then the final one."""
+
+    def __init__(self, lines: list[_Line], *, parallel: bool, row_count: int | None) -> None:
+        self.stage = Stage()
+        self.branch_lines = lines
+        self.lines = lines
+        self.is_final = False
+        #: Whether several lanes may go through it.
+        self.parallel = parallel
+        #: At most so many rows, if that is known.
+        self.row_count = row_count
+
+    @property
+    def schema(self) -> Schema:
+        return self.lines[0].wire.schema
+
+    def begin_final(self, wire: Wire, *, parallel: bool = False) -> None:
+        assert not self.is_final
+        self.is_final = True
+        self.parallel = parallel
+        self.lines = [_Line(wire, None)]
+
+    def close(self) -> Stage:
+        stage = self.stage
+        stage.schema = self.schema
+        branches = []
+        for line in self.branch_lines:
+            branch = line.branch
+            assert branch is not None
+            branch.plan = line.wire.encoded()
+            branch.builds = tuple(line.builds)
+            branch.drops_rows = line.drops_rows
+            branch.passes_through = isinstance(branch.source, StageOutput) and not line.wire.steps
+            branch.key_ranges = tuple(line.key_ranges)
+            _prune_by(branch, line)
+            branches.append(branch)
+        stage.branches = tuple(branches)
+        if self.is_final:
+            stage.final = self.lines[0].wire.encoded()
+            stage.final_builds = tuple(self.lines[0].builds)
+        return stage
+
+
+def _prune_by(branch: Branch, line: _Line) -> None:
+    """Filters that come before everything else also speak of whole row groups and pages."""
+    if not isinstance(branch.source, FileTable):
+        return
+    branch.has_filter = line.wire.filter_count > 0
+    branch.leading = tuple(line.leading)
+    if line.leading:
+        branch.pruning = rewrite(line.leading, branch.source.schema)
+
+
+#: A key of rows that a join will look for in its build: rows that it cannot find there need not be read.
+_Sought = tuple[Expr, "Build", Expr]
+
+
+class _Lowering:
+    def __init__(self, node: Node) -> None:
+        self._root = node
+        self._uses: dict[int, int] = {}
+        self._count_uses(node)
+        #: Closed stages of nodes that are used more than once.
+        self._shared: dict[int, tuple[Stage, bool]] = {}
+
+    def _count_uses(self, node: Node) -> None:
+        self._uses[id(node)] = self._uses.get(id(node), 0) + 1
+        if self._uses[id(node)] == 1:
+            for child in node.children:
+                self._count_uses(child)
+
+    def stage(self) -> Stage:
+        return self._pipe(self._root, None).close()
+
+    def _pipe(self, node: Node, needed: set[str] | None, sought: Sequence[_Sought] = ()) -> _Pipe:
+        if self._uses[id(node)] > 1 and not isinstance(node, Scan):
+            return self._shared_pipe(node)
+        return self._new_pipe(node, needed, sought)
+
+    def _shared_pipe(self, node: Node) -> _Pipe:
+        """A node that several others read is computed once, with all its columns."""
+        known = self._shared.get(id(node))
+        if known is None:
+            pipe = self._new_pipe(node, None, ())
+            known = self._shared[id(node)] = (pipe.close(), pipe.parallel)
+        stage, parallel = known
+        return _output_pipe(stage, parallel=parallel)
+
+    def _new_pipe(self, node: Node, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
+        if isinstance(node, Scan):
+            return self._scan(node, needed, sought)
+        if isinstance(node, Join):
+            return self._join(node, needed, sought)
+        if isinstance(node, Union):
+            return self._union(node, needed)
+        assert isinstance(node, Step)
+        if isinstance(node, Limit) and isinstance(node.input, Sort) and self._uses[id(node.input)] == 1:
+            return self._sort(node.input, needed, node)
+        rule = _RULES[type(node)]
+        return rule(self, node, needed, sought)
+
+    # ---- sources ----
+
+    def _scan(self, node: Scan, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
+        source = node.source
+        columns = node.schema.indices(needed)
+        line = _Line(Wire(node.schema.part(columns)), Branch(source, columns))
+        for key, build, their_key in sought:
+            index = line.add_build(build)
+            line.wire.in_build(index, [bind(key, line.wire.schema).wire], 0)
+            line.drops_rows = True
+            if isinstance(key, Column) and isinstance(source, FileTable):
+                name = source.schema.field(node.schema.index(key.name))[0]
+                line.key_ranges.append(KeyRange(name, build, their_key))
+        return _Pipe([line], parallel=source.lane_count > 1, row_count=source.row_count)
+
+    def _union(self, node: Union, needed: set[str] | None) -> _Pipe:
+        lines: list[_Line] = []
+        row_count: int | None = 0
+        wanted = [index for index, name in enumerate(node.schema.names) if needed is None or name in needed]
+        for child in node.inputs:
+            names = [child.schema.names[index] for index in wanted]
+            pipe = self._pipe(child, set(names))
+            if pipe.is_final:
+                pipe = _output_pipe(pipe.close(), parallel=pipe.parallel)
+            items = [(node.schema.names[index], Column(child.schema.names[index])) for index in wanted]
+            for line in pipe.lines:
+                line.wire.project(items)
+            lines += pipe.lines
+            if row_count is not None:
+                row_count = None if pipe.row_count is None else row_count + pipe.row_count
+        return _Pipe(lines, parallel=True, row_count=row_count)
+
+    # ---- steps that every lane does on its own ----
+
+    def _filter(self, node: Filter, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
+        pipe = self._pipe(node.input, node.columns_read(needed), sought)
+        for line in pipe.lines:
+            line.filter(node.predicate)
+        return pipe
+
+    def _project(self, node: Project, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
+        items = dict(node.items)
+        below = []
+        for key, build, their_key in sought:
+            below.append((substitute(key, items), build, their_key))
+        pipe = self._pipe(node.input, node.columns_read(needed), below)
+        kept = [(name, item) for name, item in node.items if needed is None or name in needed]
+        for line in pipe.lines:
+            line.wire.project(kept)
+        return pipe
+
+    def _repeat(self, node: Repeat, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
+        pipe = self._pipe(node.input, node.columns_read(needed), sought)
+        for line in pipe.lines:
+            line.wire.repeat(node.count)
+            line.drops_rows = True
+        pipe.row_count = None
+        return pipe
+
+    def _join(self, node: Join, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
+        left_needed, right_needed = node.columns_read(needed)
+        right = self._pipe(node.right, right_needed)
+        theirs = right.schema
+        wire = Wire(theirs)
+        keys = [bind_keys(ours, node.left.schema, other, theirs)[1].wire for ours, other in node.keys]
+        wire.build(keys, null_equal=node.null_equal, bloom=False)
+        build = Build(right.close(), wire.encoded())
+        below = self._sought_on(node.left, sought)
+        if node.kind in ("inner", "semi") and len(node.keys) == 1 and reduces(node):
+            ((ours, other),) = node.keys
+            below.append((ours, build, other))
+        pipe = self._pipe(node.left, left_needed, below)
+        for line in pipe.lines:
+            line.wire.join(node, line.add_build(build), theirs, needed)
+            line.drops_rows = True
+        pipe.row_count = None
+        return pipe
+
+    def _sought_on(self, side: Node, sought: Sequence[_Sought]) -> list[_Sought]:
+        return [item for item in sought if _reads_only(item[0], side.schema)]
+
+    # ---- steps over all rows ----
+
+    def _group_by(self, node: GroupBy, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
+        keys = dict(node.keys)
+        below = []
+        for key, build, their_key in sought:
+            if _reads_only(key, Schema((name, node.schema.type_of(name)) for name in keys)):
+                below.append((substitute(key, keys), build, their_key))
+        pipe = self._pipe(node.input, node.columns_read(needed), below)
+        if not pipe.parallel:
+            for line in pipe.lines:
+                line.wire.aggregate(node, AggregatePhase.COMPLETE)
+                line.drops_rows = True
+            return pipe
+        is_split = all(is_splittable(call) for _, call in node.calls)
+        states = state_fields(node, pipe.schema) if is_split else None
+        partitioned = (
+            _EXCHANGE and bool(node.keys) and (pipe.row_count is None or pipe.row_count >= PARTITION_ROWS_MIN)
+        )
+        count = _partition_count(pipe.row_count) if partitioned else 0
+        for line in pipe.lines:
+            if is_split:
+                line.wire.aggregate(node, AggregatePhase.PARTIAL, GROUP_LIMIT if partitioned else 0)
+                if partitioned:
+                    line.wire.partition_by_first(count, len(node.keys))
+            elif partitioned:
+                line.wire.partition(count, [bind(key, line.wire.schema).wire for _, key in node.keys])
+        pipe = self._cut(pipe)
+        pipe.stage.one_row_lanes = not node.keys and is_split
+        pipe.stage.partition_count = count
+        final = Wire(pipe.schema, states)
+        final.aggregate(node, AggregatePhase.FINAL if is_split else AggregatePhase.COMPLETE)
+        pipe.begin_final(final, parallel=partitioned)
+        return pipe
+
+    def _sort(self, node: Sort, needed: set[str] | None, limit: Limit | None) -> _Pipe:
+        pipe = self._pipe(node.input, node.columns_read(needed))
+        rows = UNLIMITED if limit is None else limit.rows_needed()
+        if pipe.parallel:
+            for line in pipe.lines:
+                line.wire.sort(node, rows)
+            pipe = self._cut(pipe)
+            final = Wire(pipe.schema)
+            if rows == UNLIMITED and _EXCHANGE:
+                final.merge(node, rows)
+                pipe.stage.merges = True
+            else:
+                final.sort(node, rows)
+            pipe.begin_final(final)
+        else:
+            for line in pipe.lines:
+                line.wire.sort(node, rows)
+        if limit is not None:
+            for line in pipe.lines:
+                line.wire.limit(limit.offset, limit.count)
+            pipe.row_count = rows if rows != UNLIMITED else pipe.row_count
+        return pipe
+
+    def _plain_sort(self, node: Sort, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
+        return self._sort(node, needed, None)
+
+    def _limit(self, node: Limit, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
+        pipe = self._pipe(node.input, needed)
+        rows = node.rows_needed()
+        if not pipe.is_final and node.count is not None:
+            pipe.stage.rows_needed = rows or None
+        if pipe.parallel:
+            if node.count is not None:
+                for line in pipe.lines:
+                    line.wire.limit(0, rows)
+            pipe = self._cut(pipe)
+            pipe.begin_final(Wire(pipe.schema))
+        for line in pipe.lines:
+            line.wire.limit(node.offset, node.count)
+        if node.count is not None:
+            pipe.row_count = rows
+        return pipe
+
+    def _map_batches(self, node: MapBatches, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
+        pipe = self._pipe(node.input, None)
+        if pipe.is_final:
+            pipe = _output_pipe(pipe.close(), parallel=pipe.parallel)
+        stage = pipe.close()
+        stage.function = node.function
+        stage.given, stage.schema = stage.schema, node.schema
+        return _output_pipe(stage, parallel=pipe.parallel)
+
+    def _cut(self, pipe: _Pipe) -> _Pipe:
+        """A pipe whose lanes may get a final plan: one that has got one already becomes a stage of its own."""
+        if not pipe.is_final:
+            return pipe
+        assert pipe.parallel
+        # The lanes' part of the next step has been put behind the final plan, which runs over partitions.
+        stage = pipe.close()
+        return _output_pipe(stage, parallel=True, row_count=pipe.row_count)
+
+
+_RULES: dict[type[Step], Callable[..., _Pipe]] = {
+    Filter: _Lowering._filter,
+    Project: _Lowering._project,
+    Repeat: _Lowering._repeat,
+    GroupBy: _Lowering._group_by,
+    Sort: _Lowering._plain_sort,
+    Limit: _Lowering._limit,
+    MapBatches: _Lowering._map_batches,
+}
+
+
+def _output_pipe(stage: Stage, *, parallel: bool, row_count: int | None = None) -> _Pipe:
+    line = _Line(Wire(stage.schema), Branch(StageOutput(stage, gather=not parallel)))
+    return _Pipe([line], parallel=parallel, row_count=row_count)
+
+
+def _partition_count(row_count: int | None) -> int:
+    if row_count is None:
+        return PARTITION_COUNT_MAX // 4
+    return max(8, min(PARTITION_COUNT_MAX, row_count // PARTITION_ROWS))
+
+
+def _reads_only(key: Expr, schema: Schema) -> bool:
+    names: set[str] = set()
+    columns_of(key, names)
+    return all(name in schema for name in names)

@@ -1,0 +1,54 @@
+"""Every column of a query under a name of its own, and its type.
+
+Plans know columns by name alone, so no two columns of one query share one: the second `l_orderkey` is
+`l_orderkey#2`. Results of subqueries and aggregates are columns like any other, with names of this kind.
+"""
+
+from __future__ import annotations
+
+from querymode.bind import bind
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from querymode.expr import Expr
+    from querymode.schema import Schema
+    from querymode.types import DataType
+
+
+class Names:
+    """The columns of one query. What bind.py asks of a schema, it answers for all of them at once."""
+
+    def __init__(self) -> None:
+        self._index: dict[str, int] = {}
+        self._fields: list[tuple[str, DataType]] = []
+        self._copies: dict[str, int] = {}
+
+    def new(self, wish: str, data_type: DataType) -> str:
+        """A name that nothing else in the query has: the wish itself where it is free."""
+        name = wish
+        while name in self._index:
+            copy = self._copies.get(wish, 1) + 1
+            self._copies[wish] = copy
+            name = f"{wish}#{copy}"
+        self._index[name] = len(self._fields)
+        self._fields.append((name, data_type))
+        return name
+
+    def copy(self, name: str) -> str:
+        """A name for another instance of a column."""
+        return self.new(name.partition("#")[0], self._fields[self._index[name]][1])
+
+    def schema_names(self, schema: Schema) -> list[str]:
+        """Names for all columns of a relation."""
+        return [self.new(name, data_type) for name, data_type in schema]
+
+    def type_of(self, expression: Expr) -> DataType:
+        return bind(expression, self).type  # type: ignore[arg-type]
+
+    # ---- as bind.py sees it ----
+
+    def index(self, name: str) -> int:
+        return self._index[name]
+
+    def field(self, index: int) -> tuple[str, DataType]:
+        return self._fields[index]

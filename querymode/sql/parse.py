@@ -1,0 +1,253 @@
+"""SQL text → sqlglot's tree of one statement, and errors that point into the text.
+
+sqlglot parses DuckDB's dialect; nothing else of it is used. It forgives some texts that mean nothing (`selec a`
+is an expression with an alias); what is not a statement when it is done is a syntax error here.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokens import Token, TokenType
+
+from querymode.errors import QueryModeError, error
+
+_DIALECT = DuckDB()
+_QUERIES = (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)
+_EXPLAIN = re.compile(r"((?:\s|--[^\n]*\n|/\*.*?\*/)*)(explain(?:\s+analyze)?)(?=[\s(])", re.IGNORECASE | re.DOTALL)
+_GOT = re.compile(r"(.*?) but got .*", re.DOTALL)
+
+
+class Statement:
+    """One parsed statement. `explain`: "", "explain" or "analyze" in front of the query in `tree`."""
+
+    __slots__ = ("explain", "parameter_count", "text", "tree")
+
+    def __init__(self, text: Text, tree: exp.Expression, explain: str, parameter_count: int) -> None:
+        self.text = text
+        self.tree = tree
+        self.explain = explain
+        #: How many `?` there are.
+        self.parameter_count = parameter_count
+
+
+class Text:
+    """The SQL text, for errors that show where they are."""
+
+    def __init__(self, sql: str) -> None:
+        self.sql = sql
+
+    def error(
+        self, code: str, message: str, node: exp.Expression | None, *, column: str | None = None
+    ) -> QueryModeError:
+        """An error about a part of the text."""
+        start, end = span_of(node) if node is not None else (None, None)
+        return self.error_at(code, message, start, end, column=column)
+
+    def error_at(
+        self, code: str, message: str, start: int | None, end: int | None = None, *, column: str | None = None
+    ) -> QueryModeError:
+        if start is None:
+            return error(code, message, column=column)
+        return error(code, f"{message}\n{self.excerpt(start, end)}", column=column, offset=start)
+
+    def not_supported(self, what: str, node: exp.Expression | None) -> QueryModeError:
+        return self.error("NOT_SUPPORTED", f"{what} is not supported yet", node)
+
+    def located(self, failure: QueryModeError, node: exp.Expression | None) -> QueryModeError:
+        """The same error with its place, unless it has one."""
+        if failure.offset is not None or node is None:
+            return failure
+        start, end = span_of(node)
+        if start is None:
+            return failure
+        message = f"{failure.message}\n{self.excerpt(start, end)}"
+        return error(failure.code, message, table=failure.table, column=failure.column, offset=start)
+
+    def excerpt(self, start: int, end: int | None) -> str:
+        """`line 2, column 8:`, that line, and carets below the place."""
+        start = min(start, len(self.sql))
+        line = self.sql.count("\n", 0, start) + 1
+        first = self.sql.rfind("\n", 0, start) + 1
+        last = self.sql.find("\n", start)
+        shown = self.sql[first : len(self.sql) if last < 0 else last]
+        column = start - first
+        length = 1 if end is None else max(1, min(end + 1, first + len(shown)) - start)
+        shown, column = _window(shown, column)
+        length = min(length, max(1, len(shown) - column))
+        # A tab stays a tab, so that the carets stand where the text does.
+        margin = "".join("\t" if letter == "\t" else " " for letter in shown[:column])
+        return f"line {line}, column {start - first + 1}:\n  {shown}\n  {margin}{'^' * length}"
+
+
+_WINDOW = 100
+
+
+def _window(line: str, column: int) -> tuple[str, int]:
+    """What of a long line is shown around a column."""
+    if len(line) <= _WINDOW:
+        return line, column
+    first = max(0, min(column - _WINDOW // 2, len(line) - _WINDOW))
+    shown = line[first : first + _WINDOW]
+    if first > 0:
+        shown = "…" + shown[1:]
+    if first + _WINDOW < len(line):
+        shown = shown[:-1] + "…"
+    return shown, column - first
+
+
+def span_of(node: exp.Expression) -> tuple[int | None, int | None]:
+    """Where a part of the tree stands in the text, as far as its names and constants say."""
+    start: int | None = None
+    end: int | None = None
+    for part in node.walk():
+        place = part._meta
+        if place and "start" in place:
+            start = place["start"] if start is None else min(start, place["start"])
+            end = place["end"] if end is None else max(end, place["end"])
+    if start is None and node.parent is not None:
+        return span_of(node.parent)
+    return start, end
+
+
+def parse(sql: str) -> Statement:
+    """The one statement of a text."""
+    if not isinstance(sql, str):
+        raise error("SQL_SYNTAX", f"sql takes a text, not {type(sql).__name__}")
+    text = Text(sql)
+    explain = _EXPLAIN.match(sql)
+    word = ""
+    if explain is not None:
+        word = explain[2].split()[-1].lower()
+        # Blanks of the same length: places in the text stay what they are.
+        sql = " " * explain.end() + sql[explain.end() :]
+    tokens = _tokens(sql, text)
+    tokens, parameter_count = _number_parameters(tokens)
+    tree = _tree(tokens, sql, text)
+    return Statement(text, tree, word, parameter_count)
+
+
+def _tokens(sql: str, text: Text) -> list[Token]:
+    try:
+        return _DIALECT.tokenize(sql)
+    except TokenError:
+        start = _unclosed(sql)
+        what = "a comment is" if sql[start : start + 2] == "/*" else "a quote is"
+        raise text.error_at("SQL_SYNTAX", f"{what} opened here and never closed", start) from None
+
+
+def _unclosed(sql: str) -> int:
+    """Where the quote or comment begins that does not end: the last place up to which the text has tokens."""
+    closed = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$|[^'"/$-]+|.""", re.DOTALL)
+    position = 0
+    while position < len(sql):
+        if sql[position] in "'\"" or sql[position : position + 2] == "/*":
+            found = closed.match(sql, position)
+            if found is None or found.end() == position + 1:
+                return position
+        found = closed.match(sql, position)
+        assert found is not None
+        position = found.end()
+    return max(len(sql) - 1, 0)
+
+
+def _number_parameters(tokens: list[Token]) -> tuple[list[Token], int]:
+    """`?` becomes `$1`, `$2`, … in the order of the text, which the tree does not keep."""
+    count = 0
+    numbered: list[Token] = []
+    for token in tokens:
+        if token.token_type != TokenType.PLACEHOLDER:
+            numbered.append(token)
+            continue
+        count += 1
+        place = {"line": token.line, "col": token.col, "start": token.start, "end": token.end}
+        numbered.append(Token(TokenType.PARAMETER, "$", **place))
+        numbered.append(Token(TokenType.NUMBER, f"?{count}", **place))
+    return numbered, count
+
+
+def _tree(tokens: list[Token], sql: str, text: Text) -> exp.Expression:
+    if not tokens or all(token.token_type == TokenType.SEMICOLON for token in tokens):
+        raise text.error_at("SQL_SYNTAX", "the text holds no statement", None)
+    _refuse_second(tokens, text)
+    _refuse_commands(tokens, text)
+    _refuse_gaps(tokens, text)
+    try:
+        trees = _DIALECT.parser().parse(tokens, sql)
+    except ParseError as failure:
+        raise _syntax_error(failure, tokens, text) from None
+    except RecursionError:
+        raise error("NOT_SUPPORTED", "the statement is nested too deep") from None
+    tree = next((tree for tree in trees if tree is not None), None)
+    assert tree is not None
+    if isinstance(tree, _QUERIES) or isinstance(tree, (exp.Describe, exp.Show)):
+        return tree
+    first = tokens[0]
+    if isinstance(tree, (exp.Alias, exp.Column, exp.Condition, exp.Identifier)):
+        raise text.error_at("SQL_SYNTAX", f"a statement does not begin with {first.text!r}", first.start, first.end)
+    raise _no_query(first, text)
+
+
+def _refuse_second(tokens: list[Token], text: Text) -> None:
+    ended = False
+    for token in tokens:
+        if token.token_type == TokenType.SEMICOLON:
+            ended = True
+        elif ended:
+            raise text.error_at("NOT_SUPPORTED", "one statement at a time; a second one begins here", token.start)
+
+
+#: sqlglot takes these apart badly or writes a warning to the log, so they are not given to it.
+_COMMANDS = frozenset("call execute prepare deallocate explain vacuum checkpoint load install export import".split())
+
+
+def _refuse_commands(tokens: list[Token], text: Text) -> None:
+    first = tokens[0]
+    if first.token_type == TokenType.COMMAND or first.text.lower() in _COMMANDS:
+        raise _no_query(first, text)
+
+
+#: Words that something must follow; sqlglot takes the last one of a text for an alias.
+_UNFINISHED = frozenset("group order union intersect except where having on using and or not as by".split())
+
+
+def _refuse_gaps(tokens: list[Token], text: Text) -> None:
+    for before, token in zip(tokens, tokens[1:], strict=False):
+        if before.token_type == token.token_type == TokenType.COMMA:
+            raise text.error_at("SQL_SYNTAX", "something is missing between two commas", token.start)
+    last = next(token for token in reversed(tokens) if token.token_type != TokenType.SEMICOLON)
+    if last.token_type != TokenType.IDENTIFIER and last.text.lower() in _UNFINISHED:
+        raise text.error_at("SQL_SYNTAX", _missing(last), last.start, last.end)
+
+
+def _no_query(first: Token, text: Text) -> QueryModeError:
+    return text.error_at(
+        "NOT_SUPPORTED",
+        f"{first.text.upper()} is not supported: sql takes queries (SELECT, VALUES, WITH …), DESCRIBE, "
+        "SHOW TABLES and EXPLAIN",
+        first.start,
+        first.end,
+    )
+
+
+def _syntax_error(failure: ParseError, tokens: list[Token], text: Text) -> QueryModeError:
+    found = failure.errors[0] if failure.errors else {}
+    message = str(found.get("description") or failure)
+    # sqlglot's columns count from the end of a token; what it highlights begins behind the context.
+    token = next(
+        (one for one in tokens if one.line == found.get("line") and one.col == found.get("col")), tokens[-1]
+    )
+    if message.startswith("Required keyword"):
+        return text.error_at("SQL_SYNTAX", _missing(token), token.start, token.end)
+    if message.startswith("Invalid expression"):
+        return text.error_at("SQL_SYNTAX", f"{token.text!r} was not expected here", token.start, token.end)
+    got = _GOT.match(message)
+    message = got[1] if got is not None else message
+    return text.error_at("SQL_SYNTAX", message[:1].lower() + message[1:], token.start, token.end)
+
+
+def _missing(token: Token) -> str:
+    return f"something is missing after {token.text!r}"

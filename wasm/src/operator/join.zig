@@ -1,0 +1,438 @@
+//! Joins: rows of the input meet the rows of a table that another query has built.
+//!
+//! A chunk comes in and goes on as a chunk where no row can become several: semi, anti and mark joins,
+//! `single` ones, and all where keys of the build are unique. Columns of the input then stay where they
+//! are. Else pairs are made in parts of at most a chunk's rows, each handed on before the next is made,
+//! so that a key with a million matches takes no more memory than one with ten.
+//!
+//! A residual decides which pairs count. It is computed over pairs whose keys match, or over all pairs
+//! where there are no keys.
+//!
+//! What a mark join says of a row: TRUE when a pair counts. Else, without a residual, it answers
+//! `key IN (build)`: NULL where the build has a NULL key, or where the key is NULL and the build is not
+//! empty (of several keys one NULL is enough), and FALSE otherwise. With a residual the keys only say
+//! which rows belong together, and the residual is the question: NULL where it is NULL for some pair.
+//!
+//! Rows come out in the order of the input, matches of a row in the order of the build. A left join with
+//! a residual, and several matches to a key, puts a chunk's rows without a match behind the others.
+const std = @import("std");
+const bitmap = @import("../core/bitmap.zig");
+const boolean = @import("../kernel/boolean.zig");
+const column_module = @import("../core/column.zig");
+const expression_module = @import("../plan/expression.zig");
+const interrupt = @import("../core/interrupt.zig");
+const join_table = @import("join_table.zig");
+const plan_module = @import("../plan/plan.zig");
+const schema = @import("../core/schema.zig");
+const selected_rows = @import("aggregate.zig").selected_rows;
+const take_rows = @import("../core/column_builder.zig").take_rows;
+const Chunk = expression_module.Chunk;
+const Column = column_module.Column;
+const ColumnBuilder = @import("../core/column_builder.zig").ColumnBuilder;
+const Found = join_table.Found;
+const JoinTable = join_table.JoinTable;
+const assert = std.debug.assert;
+const chunk_rows = expression_module.chunk_rows;
+const none = join_table.none;
+
+pub const Error = error{ Cancelled, OutOfMemory, OutOfRange, NotSupported, TooLarge };
+
+/// The last step of a build: rows go into the table.
+pub const BuildOperator = struct {
+    node: *const plan_module.Build,
+    table: *JoinTable,
+
+    pub fn init(gpa: std.mem.Allocator, arena: std.mem.Allocator, node: *const plan_module.Build, fields: []const schema.Field) Error!BuildOperator {
+        const types = try arena.alloc(schema.DataType, node.keys.len);
+        const columns = try arena.alloc(?u32, node.keys.len);
+        for (types, columns, node.keys) |*data_type, *column, key| {
+            data_type.* = key.type;
+            column.* = if (key.node == .column) key.node.column else null;
+        }
+        const table: *JoinTable = try .create(gpa, fields, types, columns, .{
+            .nulls_equal = node.nulls_equal,
+            .with_filter = node.with_filter,
+        });
+        return .{ .node = node, .table = table };
+    }
+
+    pub fn push(self: *BuildOperator, arena: std.mem.Allocator, chunk: *const Chunk) Error!void {
+        const keys = try evaluate_keys(arena, self.node.keys, chunk);
+        try self.table.push(arena, chunk.columns, keys, chunk.row_count, selected_bits(chunk));
+    }
+};
+
+pub const JoinOperator = struct {
+    node: *const plan_module.Join,
+    /// What one part of the answer takes; steps behind the join use it too.
+    scratch: std.heap.ArenaAllocator,
+    use: join_table.FilterUse = .{},
+    /// The chunk that parts are made of, and how far they have got.
+    expansion: ?Expansion = null,
+
+    const Expansion = struct {
+        chunk: Chunk,
+        pairs: Pairs,
+        /// Left joins with a residual: rows that have had a match.
+        matched: ?[]u8,
+        stage: enum { pairs, unmatched, done } = .pairs,
+    };
+
+    pub fn init(gpa: std.mem.Allocator, node: *const plan_module.Join) JoinOperator {
+        return .{ .node = node, .scratch = .init(gpa) };
+    }
+
+    pub fn deinit(self: *JoinOperator) void {
+        self.scratch.deinit();
+    }
+
+    /// What becomes of a chunk; null when it comes in parts, out of `next`.
+    pub fn push(self: *JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk) Error!?Chunk {
+        const keys = try evaluate_keys(arena, self.node.keys, chunk);
+        switch (self.node.kind) {
+            .semi, .anti, .mark => return try self.push_existence(arena, chunk, keys),
+            .inner, .left, .single => {},
+        }
+        const table = self.node.table;
+        const found = try table.find(arena, keys, chunk.row_count, selected_bits(chunk), &self.use);
+        if (table.is_unique() or self.node.kind == .single) {
+            const matches = try self.single_matches(arena, chunk, &found);
+            return if (self.node.kind == .inner) try self.emit_inner(arena, chunk, matches) else try self.emit_left(arena, chunk, matches);
+        }
+        const left = self.node.kind == .left;
+        const residual = self.node.residual != null;
+        if (found.len == 0 and left) return try self.emit_left(arena, chunk, .{ .rows = &.{}, .builds = &.{} });
+        self.expansion = .{
+            .chunk = chunk.*,
+            .pairs = .{
+                .found = if (left and !residual) try with_misses(arena, chunk, &found) else found,
+                .order = table.order(),
+            },
+            .matched = if (left and residual) try empty_bits(arena, chunk.row_count) else null,
+        };
+        return null;
+    }
+
+    /// The next part of the chunk that was pushed last, in `scratch`; null when there is none.
+    pub fn next(self: *JoinOperator) Error!?Chunk {
+        const state = &self.expansion.?;
+        while (true) {
+            try interrupt.check();
+            _ = self.scratch.reset(.retain_capacity);
+            const arena = self.scratch.allocator();
+            switch (state.stage) {
+                .pairs => {
+                    var batch: Batch = try .init(arena);
+                    batch.fill(&state.pairs, null);
+                    if (batch.len == 0) {
+                        state.stage = if (state.matched != null) .unmatched else .done;
+                        continue;
+                    }
+                    if (self.node.residual != null) try self.keep_true(arena, &state.chunk, &batch);
+                    if (state.matched) |bits| for (batch.rows[0..batch.len]) |row| bitmap.set(bits.ptr, row);
+                    if (batch.len > 0) return try self.emit_pairs(arena, &state.chunk, batch.matches());
+                },
+                .unmatched => {
+                    state.stage = .done;
+                    const rows = try unmatched_rows(arena, &state.chunk, state.matched.?);
+                    if (rows.len == 0) return null;
+                    const builds = try arena.alloc(u32, rows.len);
+                    @memset(builds, none);
+                    return try self.emit_pairs(arena, &state.chunk, .{ .rows = rows, .builds = builds });
+                },
+                .done => return null,
+            }
+        }
+    }
+
+    // ---- semi, anti, mark ----
+
+    fn push_existence(self: *JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, keys: []const Column) Error!Chunk {
+        const count = chunk.row_count;
+        const table = self.node.table;
+        const mark = if (self.node.residual != null)
+            try self.ask_pairs(arena, chunk, keys)
+        else blk: {
+            const bits = try table.contains(arena, keys, count, selected_bits(chunk), .sure);
+            const validity = if (self.node.kind == .mark) try table.membership_validity(arena, keys, count, bits) else null;
+            break :blk expression_module.bool_column(count, bits, validity);
+        };
+        var selection = chunk.selection;
+        if (self.node.kind != .mark) {
+            const bits = try arena.alloc(u8, bitmap.size(count));
+            if (self.node.kind == .semi) @memcpy(bits, mark.data[0..bits.len]) else bitmap.invert(bits, mark.data);
+            if (chunk.selection) |before| bitmap.combine(.@"and", bits, bits, before.bits);
+            selection = .{ .bits = bits, .count = @intCast(bitmap.count(bits, count)) };
+        }
+        const columns = try arena.alloc(Column, self.node.picks.len);
+        for (columns, self.node.picks) |*column, pick| column.* = switch (pick.side) {
+            .input => chunk.columns[pick.column],
+            .mark => mark,
+            .build => unreachable, // the parser refuses it
+        };
+        return .{ .row_count = count, .columns = columns, .selection = selection };
+    }
+
+    /// Whether some pair of a row counts. A row that has one is not asked again.
+    fn ask_pairs(self: *JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, keys: []const Column) Error!Column {
+        const found = try self.node.table.find(arena, keys, chunk.row_count, selected_bits(chunk), &self.use);
+        const matched = try empty_bits(arena, chunk.row_count);
+        const unknown = try empty_bits(arena, chunk.row_count);
+        var pairs: Pairs = .{ .found = found, .order = self.node.table.order() };
+        var nulls = false;
+        while (true) {
+            try interrupt.check();
+            _ = self.scratch.reset(.retain_capacity);
+            const part = self.scratch.allocator();
+            var batch: Batch = try .init(part);
+            batch.fill(&pairs, matched);
+            if (batch.len == 0) break;
+            const answer = try self.ask(part, chunk, &batch);
+            for (batch.rows[0..batch.len], 0..) |row, i| {
+                if (answer.is_valid(i)) {
+                    if (bitmap.get(answer.data.ptr, i)) bitmap.set(matched.ptr, row);
+                } else {
+                    bitmap.set(unknown.ptr, row);
+                    nulls = true;
+                }
+            }
+        }
+        if (!nulls) return expression_module.bool_column(chunk.row_count, matched, null);
+        // Known: a match, or no pair that nobody knows about.
+        bitmap.combine(.or_not, unknown, matched, unknown);
+        return expression_module.bool_column(chunk.row_count, matched, unknown);
+    }
+
+    // ---- the residual ----
+
+    /// The residual over a batch of pairs: columns that it does not name have no values.
+    fn ask(self: *const JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, batch: *const Batch) Error!Column {
+        const residual = &self.node.residual.?;
+        const table = self.node.table;
+        const matches = batch.matches();
+        const columns = try arena.alloc(Column, residual.named.len);
+        const input_count = columns.len - table.columns.len;
+        for (columns, residual.named, 0..) |*column, named, i| {
+            const build = i >= input_count;
+            const source = if (build) &table.columns[i - input_count] else &chunk.columns[i];
+            column.* = if (named)
+                try take_rows(arena, source, if (build) matches.builds else matches.rows)
+            else
+                .{ .type = source.type, .row_count = @intCast(matches.rows.len) };
+        }
+        return expression_module.evaluate(arena, &residual.predicate, &.{ .row_count = @intCast(matches.rows.len), .columns = columns });
+    }
+
+    /// Keeps the pairs that count.
+    fn keep_true(self: *const JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, batch: *Batch) Error!void {
+        const answer = try self.ask(arena, chunk, batch);
+        const bits = try arena.alloc(u8, bitmap.size(batch.len));
+        _ = boolean.selection(batch.len, .{ .values = answer.data, .validity = answer.validity }, bits);
+        var kept: usize = 0;
+        for (0..batch.len) |i| {
+            batch.rows[kept] = batch.rows[i];
+            batch.builds[kept] = batch.builds[i];
+            kept += @intFromBool(bitmap.get(bits.ptr, i));
+        }
+        batch.len = kept;
+    }
+
+    /// The pairs that count, where that is one a row.
+    fn single_matches(self: *JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, found: *const Found) Error!Matches {
+        if (found.counts.len == 0 and self.node.residual == null) {
+            return .{ .rows = found.rows[0..found.len], .builds = found.places[0..found.len] };
+        }
+        if (self.node.residual == null) for (found.counts[0..found.len]) |count| if (count > 1) return several_rows();
+        const rows = try arena.alloc(u32, found.len);
+        const builds = try arena.alloc(u32, found.len);
+        var count: usize = 0;
+        var pairs: Pairs = .{ .found = found.*, .order = self.node.table.order() };
+        while (true) {
+            try interrupt.check();
+            _ = self.scratch.reset(.retain_capacity);
+            const part = self.scratch.allocator();
+            var batch: Batch = try .init(part);
+            batch.fill(&pairs, null);
+            if (batch.len == 0) break;
+            if (self.node.residual != null) try self.keep_true(part, chunk, &batch);
+            for (batch.rows[0..batch.len], batch.builds[0..batch.len]) |row, build| {
+                if (count > 0 and rows[count - 1] == row) return several_rows();
+                rows[count] = row;
+                builds[count] = build;
+                count += 1;
+            }
+        }
+        return .{ .rows = rows[0..count], .builds = builds[0..count] };
+    }
+
+    // ---- what goes on ----
+
+    /// Rows with their one match. Where most rows have one, the input's columns stay as they are.
+    fn emit_inner(self: *const JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, matches: Matches) Error!Chunk {
+        if (matches.rows.len == 0) return .{ .row_count = 0, .columns = &.{} };
+        if (matches.rows.len * 2 < chunk.row_count) return self.emit_pairs(arena, chunk, matches);
+        const builds = try spread(arena, chunk.row_count, matches, 0);
+        const columns = try arena.alloc(Column, self.node.picks.len);
+        for (columns, self.node.picks) |*column, pick| column.* = switch (pick.side) {
+            .input => chunk.columns[pick.column],
+            .build => try take_rows(arena, &self.node.table.columns[pick.column], builds),
+            .mark => unreachable,
+        };
+        if (matches.rows.len == chunk.row_count) return .{ .row_count = chunk.row_count, .columns = columns };
+        const bits = try empty_bits(arena, chunk.row_count);
+        for (matches.rows) |row| bitmap.set(bits.ptr, row);
+        return .{ .row_count = chunk.row_count, .columns = columns, .selection = .{ .bits = bits, .count = @intCast(matches.rows.len) } };
+    }
+
+    /// All rows, with their one match or NULLs.
+    fn emit_left(self: *const JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, matches: Matches) Error!Chunk {
+        const builds = try spread(arena, chunk.row_count, matches, none);
+        const columns = try self.build_columns(arena, builds);
+        for (columns, self.node.picks) |*column, pick| if (pick.side == .input) {
+            column.* = chunk.columns[pick.column];
+        };
+        return .{ .row_count = chunk.row_count, .columns = columns, .selection = chunk.selection };
+    }
+
+    /// Pairs side by side.
+    fn emit_pairs(self: *const JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, matches: Matches) Error!Chunk {
+        const columns = try self.build_columns(arena, matches.builds);
+        for (columns, self.node.picks) |*column, pick| if (pick.side == .input) {
+            column.* = try take_rows(arena, &chunk.columns[pick.column], matches.rows);
+        };
+        return .{ .row_count = @intCast(matches.rows.len), .columns = columns };
+    }
+
+    /// The build's columns, in their places among all that are picked; `none` makes NULLs.
+    fn build_columns(self: *const JoinOperator, arena: std.mem.Allocator, builds: []u32) Error![]Column {
+        const columns = try arena.alloc(Column, self.node.picks.len);
+        const missing = std.mem.findScalar(u32, builds, none) != null;
+        const present = try empty_bits(arena, if (missing) builds.len else 0);
+        if (missing) for (builds, 0..) |*build, i| {
+            if (build.* == none) build.* = 0 else bitmap.set(present.ptr, i);
+        };
+        const empty = self.node.table.row_count == 0;
+        for (columns, self.node.picks) |*column, pick| if (pick.side == .build) {
+            var builder: ColumnBuilder = try .init(arena, self.node.table.columns[pick.column].type);
+            if (empty) try builder.append_nulls(@intCast(builds.len)) else try builder.append_indices(&self.node.table.columns[pick.column], builds);
+            column.* = try builder.finish(arena);
+            if (!missing or empty) continue;
+            const validity = column.validity orelse {
+                column.validity = present;
+                continue;
+            };
+            const both = try arena.alloc(u8, present.len);
+            bitmap.combine(.@"and", both, validity, present);
+            column.validity = both;
+        };
+        return columns;
+    }
+};
+
+/// Rows of the input, each with a row of the build.
+const Matches = struct { rows: []u32, builds: []u32 };
+
+/// The pairs of a chunk, one after the other.
+const Pairs = struct {
+    found: Found,
+    order: ?[]const u32,
+    index: usize = 0,
+    /// Pairs of the current row that have been given out.
+    given: u32 = 0,
+};
+
+const Batch = struct {
+    rows: []u32,
+    builds: []u32,
+    len: usize = 0,
+
+    fn init(arena: std.mem.Allocator) Error!Batch {
+        return .{ .rows = try arena.alloc(u32, chunk_rows), .builds = try arena.alloc(u32, chunk_rows) };
+    }
+
+    fn matches(self: *const Batch) Matches {
+        return .{ .rows = self.rows[0..self.len], .builds = self.builds[0..self.len] };
+    }
+
+    /// The next pairs, without those of rows that are settled.
+    fn fill(self: *Batch, pairs: *Pairs, settled: ?[]const u8) void {
+        const found = &pairs.found;
+        self.len = 0;
+        while (pairs.index < found.len and self.len < self.rows.len) {
+            const row = found.rows[pairs.index];
+            const place = found.places[pairs.index];
+            const total = if (found.counts.len == 0) 1 else found.counts[pairs.index];
+            const skipped = if (settled) |bits| bitmap.get(bits.ptr, row) else false;
+            const count: u32 = if (skipped) 0 else @intCast(@min(total - pairs.given, self.rows.len - self.len));
+            const builds = self.builds[self.len..][0..count];
+            @memset(self.rows[self.len..][0..count], row);
+            if (found.counts.len == 0 or place == none) {
+                @memset(builds, place);
+            } else if (pairs.order) |order| {
+                @memcpy(builds, order[place + pairs.given ..][0..count]);
+            } else {
+                for (builds, place + pairs.given..) |*build, i| build.* = @intCast(i);
+            }
+            self.len += count;
+            pairs.given += count;
+            if (!skipped and pairs.given < total) continue;
+            pairs.index += 1;
+            pairs.given = 0;
+        }
+    }
+};
+
+fn several_rows() error{OutOfRange} {
+    interrupt.describe("more than one row returned by a subquery that is used as a value", .{});
+    return error.OutOfRange;
+}
+
+fn evaluate_keys(arena: std.mem.Allocator, expressions: []const expression_module.Expression, chunk: *const Chunk) Error![]Column {
+    const keys = try arena.alloc(Column, expressions.len);
+    for (keys, expressions) |*key, *expression| key.* = try expression_module.evaluate(arena, expression, chunk);
+    return keys;
+}
+
+fn selected_bits(chunk: *const Chunk) ?[]const u8 {
+    return if (chunk.selection) |selection| selection.bits else null;
+}
+
+fn empty_bits(arena: std.mem.Allocator, count: usize) Error![]align(column_module.alignment) u8 {
+    const bits = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), bitmap.size(count));
+    @memset(bits, 0);
+    return bits;
+}
+
+/// The match of every row of a chunk, `missing` where there is none.
+fn spread(arena: std.mem.Allocator, row_count: u32, matches: Matches, missing: u32) Error![]u32 {
+    if (matches.rows.len == row_count) return matches.builds;
+    const builds = try arena.alloc(u32, row_count);
+    @memset(builds, missing);
+    for (matches.rows, matches.builds) |row, build| builds[row] = build;
+    return builds;
+}
+
+/// All selected rows: those without a match have one that is `none`.
+fn with_misses(arena: std.mem.Allocator, chunk: *const Chunk, found: *const Found) Error!Found {
+    const rows = try selected_rows(arena, chunk);
+    var all: Found = try .init(arena, rows.len, false);
+    var at: usize = 0;
+    for (rows, 0..) |row, i| {
+        const match = at < found.len and found.rows[at] == row;
+        all.rows[i] = row;
+        all.places[i] = if (match) found.places[at] else none;
+        all.counts[i] = if (match) found.counts[at] else 1;
+        at += @intFromBool(match);
+    }
+    all.len = rows.len;
+    return all;
+}
+
+fn unmatched_rows(arena: std.mem.Allocator, chunk: *const Chunk, matched: []const u8) Error![]u32 {
+    const bits = try arena.alloc(u8, bitmap.size(chunk.row_count));
+    bitmap.invert(bits, matched);
+    if (chunk.selection) |selection| bitmap.combine(.@"and", bits, bits, selection.bits);
+    const rows = try arena.alloc(u32, bitmap.count(bits, chunk.row_count));
+    _ = bitmap.indices(bits, chunk.row_count, rows);
+    return rows;
+}
