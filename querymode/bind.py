@@ -8,7 +8,7 @@ operands of equal type, so the rules of this file are the only ones there are.
 from __future__ import annotations
 
 from querymode import literals
-from querymode._abi import EXPRESSION_DEPTH_MAX, AggregateOp, ArithmeticOp, CompareOp, ExpressionTag, TypeTag
+from querymode._abi import EXPRESSION_DEPTH_MAX, ArithmeticOp, CompareOp, ExpressionTag, TypeTag
 from querymode.errors import column_not_found, error
 from querymode.expr import (
     AGGREGATE_NAMES,
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from querymode.errors import QueryModeError
     from querymode.schema import Schema
     from querymode.types import DataType
 
@@ -144,7 +143,8 @@ def _output_name(expression: Expr) -> str:
     if isinstance(expression, (Alias, Column)):
         return expression.name
     if isinstance(expression, Aggregate) and expression.value is not None:
-        return f"{AGGREGATE_NAMES[expression.op]}_{_output_name(expression.value)}"
+        distinct = "distinct_" if expression.is_distinct else ""
+        return f"{AGGREGATE_NAMES[expression.op]}_{distinct}{_output_name(expression.value)}"
     if isinstance(expression, Aggregate):
         return "count"
     return str(expression)
@@ -608,33 +608,9 @@ def bind_argument(expression: Expr, schema: Schema) -> Bound:
     return _cast(bound, aggregate_argument(bound.type))
 
 
-def aggregate_types(node: Aggregate, argument: DataType) -> tuple[DataType, DataType]:
-    """The running total's type and the result's: engine's rule, said before the query runs."""
-    argument = aggregate_argument(argument)
-    if node.op in (AggregateOp.COUNT, AggregateOp.COUNT_ROWS):
-        return INT64, INT64
-    if node.op in (AggregateOp.MIN, AggregateOp.MAX):
-        if is_nested(argument) or is_vector(argument) or argument.tag == TypeTag.INTERVAL:
-            raise _no_aggregate(node, argument)
-        return argument, argument
-    state = _sum_type(argument)
-    if state is None or (argument == BOOL and node.op == AggregateOp.AVG):
-        raise _no_aggregate(node, argument)
-    return state, FLOAT64 if node.op == AggregateOp.AVG else state
-
-
-def _sum_type(argument: DataType) -> DataType | None:
-    if is_integer(argument) or argument == BOOL:
-        return INT128
-    if is_float(argument):
-        return FLOAT64
-    if is_decimal(argument):
-        return decimal(38, argument.scale)
-    return None
-
-
-def _no_aggregate(node: Aggregate, argument: DataType) -> QueryModeError:
-    return error(
-        "INVALID_AGGREGATE",
-        f"{AGGREGATE_NAMES[node.op]} is not defined for {argument}, the type of {node.value}",
-    )
+def bind_as(expression: Expr, schema: Schema, target: DataType) -> Bound:
+    """The expression, cast to a type."""
+    bound = bind(expression, schema)
+    if not _castable(bound.type, target):
+        raise error("NOT_SUPPORTED", f"cannot cast {_said(bound)} to {target}")
+    return _cast(bound, target)

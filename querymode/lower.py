@@ -12,6 +12,7 @@ follows one of many is cut again. Only columns that are used are read.
 from __future__ import annotations
 
 from querymode._abi import AggregatePhase
+from querymode.aggregates import is_splittable
 from querymode.bind import bind, bind_keys, columns_of
 from querymode.expr import Column, Expr
 from querymode.file_table import FileTable
@@ -438,20 +439,24 @@ class _Lowering:
                 line.wire.aggregate(node, AggregatePhase.COMPLETE)
                 line.drops_rows = True
             return pipe
-        states = state_fields(node, pipe.schema)
+        is_split = all(is_splittable(call) for _, call in node.calls)
+        states = state_fields(node, pipe.schema) if is_split else None
         partitioned = (
             _EXCHANGE and bool(node.keys) and (pipe.row_count is None or pipe.row_count >= PARTITION_ROWS_MIN)
         )
         count = _partition_count(pipe.row_count) if partitioned else 0
         for line in pipe.lines:
-            line.wire.aggregate(node, AggregatePhase.PARTIAL, GROUP_LIMIT if partitioned else 0)
-            if partitioned:
-                line.wire.partition_by_first(count, len(node.keys))
+            if is_split:
+                line.wire.aggregate(node, AggregatePhase.PARTIAL, GROUP_LIMIT if partitioned else 0)
+                if partitioned:
+                    line.wire.partition_by_first(count, len(node.keys))
+            elif partitioned:
+                line.wire.partition(count, [bind(key, line.wire.schema).wire for _, key in node.keys])
         pipe = self._cut(pipe.mark(node))
-        pipe.stage.one_row_lanes = not node.keys
+        pipe.stage.one_row_lanes = not node.keys and is_split
         pipe.stage.partition_count = count
         final = Wire(pipe.schema, states)
-        final.aggregate(node, AggregatePhase.FINAL)
+        final.aggregate(node, AggregatePhase.FINAL if is_split else AggregatePhase.COMPLETE)
         pipe.begin_final(final, parallel=partitioned)
         return pipe
 

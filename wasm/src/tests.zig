@@ -62,6 +62,7 @@ test {
     _ = @import("kernel/compare.zig");
     _ = @import("kernel/construct.zig");
     _ = @import("kernel/difference.zig");
+    _ = @import("kernel/grouped.zig");
     _ = @import("kernel/hash.zig");
     _ = @import("kernel/in_list.zig");
     _ = @import("kernel/like.zig");
@@ -71,7 +72,17 @@ test {
     _ = @import("kernel/take.zig");
     _ = @import("kernel/temporal.zig");
     _ = @import("kernel/text.zig");
+    _ = @import("operator/accumulate/collected.zig");
+    _ = @import("operator/accumulate/counts.zig");
+    _ = @import("operator/accumulate/extremes.zig");
+    _ = @import("operator/accumulate/moments.zig");
+    _ = @import("operator/accumulate/picks.zig");
+    _ = @import("operator/accumulate/quantiles.zig");
+    _ = @import("operator/accumulate/rows.zig");
+    _ = @import("operator/accumulate/sums.zig");
+    _ = @import("operator/accumulator.zig");
     _ = @import("operator/aggregate.zig");
+    _ = @import("operator/group_keys.zig");
     _ = @import("operator/group_table.zig");
     _ = @import("operator/join.zig");
     _ = @import("operator/join_index.zig");
