@@ -12,6 +12,7 @@ from querymode.errors import TableNotFoundError, error
 from querymode.frame import DataFrame
 from querymode.lower import lower
 from querymode.plan import Node, Scan, is_file_aggregate, known_counts
+from querymode.sql.cache import PlanCache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ class QueryMode:
         self.hardened = hardened
         self._budget = Budget(self.memory)
         self._tables: dict[str, DataFrame] = {}
+        self._plans = PlanCache()
 
     @classmethod
     @_with_parameters_of(__init__)
@@ -136,7 +138,18 @@ class QueryMode:
         else:
             frame = data if isinstance(data, DataFrame) else self._arrow_frame(data, name)
         self._tables[name] = DataFrame(self, frame._node)
+        self._plans.clear()
         return self._tables[name]
+
+    def sql(self, text: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None) -> DataFrame:
+        """A query in SQL, as a frame: nothing runs until it is asked for its rows.
+
+        Tables are registered names and files in quotes: `SELECT * FROM 'data/*.parquet'`. `parameters`: values
+        for `?` (a list) or for `$name` (a dict); they are bound as constants, never pasted into the text.
+        """
+        from querymode.sql import plan_sql
+
+        return DataFrame(self, plan_sql(self, text, parameters))
 
     def table(
         self,

@@ -15,6 +15,17 @@ if TYPE_CHECKING:
 
 def plan_sql(session: QueryMode, text: str, parameters: object = None) -> Node:
     """The plan of a statement."""
+    from querymode.sql.cache import plan_key
+
+    plans = session._plans
+    key = plan_key(text, parameters)
+    found = plans.find(key) if key is not None else None
+    if found is not None:
+        return found
     from querymode.sql.statement import plan_statement
 
-    return plan_statement(session, text, parameters).node
+    version = plans.version
+    planned = plan_statement(session, text, parameters)
+    if key is not None and planned.watched is not None:
+        plans.keep(key, planned.node, planned.watched, version)
+    return planned.node

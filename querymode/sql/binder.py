@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from querymode.expr import Column, Expr
+from querymode.clock import CLOCK_NAMES, Clock
+from querymode.expr import Column, Expr, Literal
 from querymode.sql.blocks import Block, SelectBlock, Tail
 from querymode.sql.names import Names
-from querymode.sql.parameters import Clock, Parameters
+from querymode.sql.parameters import Parameters
 from querymode.sql.scope import Field, Relation, Scope
 from querymode.sql.select import SelectBinder, bind_tail
 from querymode.sql.set_operations import bind_set_operation
@@ -42,10 +43,23 @@ class Binder:
         self.text = statement.text
         self.names = Names()
         self.parameters = Parameters(parameters, statement)
-        self.clock = Clock()
+        self._clock: Clock | None = None
         self.tables = Tables(session)
         #: Where expressions come from: by their identity, and kept alive with it.
         self.origins: dict[int, tuple[Expr, exp.Expression]] = {}
+
+    @property
+    def asked_time(self) -> bool:
+        """Whether the answer depends on when the question was asked."""
+        return self._clock is not None
+
+    def now(self, name: str) -> Literal | None:
+        """The constant that a function without arguments means, if it asks for the time."""
+        if name not in CLOCK_NAMES:
+            return None
+        if self._clock is None:
+            self._clock = Clock()
+        return self._clock.literal(name)
 
     def query(self, node: exp.Expression, parent: Scope | None) -> Block:
         """A query in parentheses or not, with the scope around it. What it is called is its user's concern."""

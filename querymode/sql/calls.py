@@ -39,6 +39,9 @@ def call(translator: Translator, node: exp.Anonymous) -> Expr:
     if name in AGGREGATES:
         return translator.aggregates.call(node, None)
     arguments = [translator.translate(argument) for argument in node.expressions]
+    moment = translator.binder.now(name) if not arguments else None
+    if moment is not None:
+        return moment
     if name == "coalesce" or name == "ifnull":
         return _coalesce(translator, name, arguments, node)
     return Function(name, tuple(arguments))
@@ -72,9 +75,21 @@ def trim(translator: Translator, node: exp.Trim) -> Expr:
     return Function(name, tuple(translator.translate(part) for part in parts if part is not None))
 
 
+#: Words that ask for the time without parentheses.
+_CURRENT: dict[type[exp.Expression], str] = {
+    exp.CurrentDate: "current_date",
+    exp.CurrentTime: "current_time",
+    exp.CurrentTimestamp: "current_timestamp",
+    exp.Localtime: "localtime",
+    exp.Localtimestamp: "localtimestamp",
+}
+
+
 def current(translator: Translator, node: exp.Expression) -> Expr:
     """The time at which the query was asked, the same everywhere in it."""
-    return translator.binder.clock.value(type(node).key)
+    found = translator.binder.now(_CURRENT[type(node)])
+    assert found is not None
+    return found
 
 
 # ---- aggregates ----

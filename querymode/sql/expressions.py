@@ -32,7 +32,7 @@ from querymode.expr import (
     Or,
     joined,
 )
-from querymode.sql import calls, constants
+from querymode.sql import calls, constants, intervals
 from querymode.sql.rewrite import parts_of
 from querymode.sql.scope import Ambiguous
 from querymode.sql.subquery import ANY, EXISTS, IN, SCALAR, Subquery
@@ -247,7 +247,7 @@ class Translator:
         return self.binder.parameters.value(node)
 
     def interval(self, node: exp.Interval) -> Expr:
-        return constants.interval(self, node)
+        return intervals.interval(self, node)
 
     # ---- operators ----
 
@@ -372,11 +372,8 @@ class Translator:
 
     def like(self, node: exp.Like | exp.ILike, escape: str | None = None) -> Expr:
         value, pattern = self.translate(node.this), self.translate(node.expression)
-        if (
-            isinstance(value, Literal)
-            and value.value is None
-            or isinstance(pattern, Literal)
-            and pattern.value is None
+        if (isinstance(value, Literal) and value.value is None) or (
+            isinstance(pattern, Literal) and pattern.value is None
         ):
             return Cast(Literal(None), BOOL, False)
         if not isinstance(pattern, Literal):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from querymode._abi import CompareOp
 from querymode.errors import QueryModeError
 from querymode.expr import Coalesce, Column, Expr
-from querymode._abi import CompareOp
 from querymode.plan import Node, Project, Scan
 from querymode.rewrite import conjuncts
 from querymode.sql.scope import Field, Relation, Scope

@@ -34,7 +34,22 @@ _OPERATORS: dict[type[exp.Expression], str] = {
 }
 #: Function names that DuckDB puts in quotes, since they are words of its grammar.
 _QUOTED = frozenset(
-    "first last position substring trim nullif left right replace overlay year month day hour".split()
+    [
+        "first",
+        "last",
+        "position",
+        "substring",
+        "trim",
+        "nullif",
+        "left",
+        "right",
+        "replace",
+        "overlay",
+        "year",
+        "month",
+        "day",
+        "hour",
+    ]
 )
 _TYPE_NAMES = {"INT": "INTEGER", "TEXT": "VARCHAR", "INT128": "HUGEINT", "TIMESTAMPNTZ": "TIMESTAMP"}
 _DEEPEST = 100

@@ -1,17 +1,15 @@
-"""Values that come with a statement: its parameters, and the time it was asked at."""
+"""Values that come with a statement."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
 from querymode.errors import error
-from querymode.expr import Expr, Literal
 from querymode.sql import constants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import datetime as dt
-
+    from querymode.expr import Literal
     from querymode.sql.parse import Statement
 
 
@@ -75,31 +73,3 @@ def _mismatch(missing: list[str], unknown: list[str]) -> Exception:
     parts = [f"no value for {', '.join(missing)}"] if missing else []
     parts += [f"values for {', '.join(unknown)}, which the text does not have"] if unknown else []
     return error("QUERY_FAILED", f"parameters do not fit the text: {'; '.join(parts)}")
-
-
-class Clock:
-    """The time the statement was asked at: the same wherever it is used. The engine has no clock."""
-
-    def __init__(self) -> None:
-        self._now: dt.datetime | None = None
-
-    @property
-    def was_asked(self) -> bool:
-        return self._now is not None
-
-    def now(self) -> dt.datetime:
-        import datetime as dt
-
-        if self._now is None:
-            self._now = dt.datetime.now(dt.UTC)
-        return self._now
-
-    def value(self, what: str) -> Expr:
-        """What a word or function of SQL says of now, in UTC."""
-        now = self.now()
-        if "date" in what or what == "today":
-            return Literal(now.date())
-        if "local" in what and "time" in what:
-            bare = now.replace(tzinfo=None)
-            return Literal(bare.time() if what.endswith("time") else bare)
-        return Literal(now.time() if what.endswith("time") else now)

@@ -229,7 +229,19 @@ def _refuse_second(tokens: list[Token], text: Text) -> None:
 
 #: sqlglot takes these apart badly or writes a warning to the log, so they are not given to it.
 _COMMANDS = frozenset(
-    "call execute prepare deallocate explain vacuum checkpoint load install export import".split()
+    [
+        "call",
+        "execute",
+        "prepare",
+        "deallocate",
+        "explain",
+        "vacuum",
+        "checkpoint",
+        "load",
+        "install",
+        "export",
+        "import",
+    ]
 )
 
 
@@ -240,7 +252,24 @@ def _refuse_commands(tokens: list[Token], text: Text) -> None:
 
 
 #: Words that something must follow; sqlglot takes the last one of a text for an alias.
-_UNFINISHED = frozenset("group order union intersect except where having on using and or not as by".split())
+_UNFINISHED = frozenset(
+    [
+        "group",
+        "order",
+        "union",
+        "intersect",
+        "except",
+        "where",
+        "having",
+        "on",
+        "using",
+        "and",
+        "or",
+        "not",
+        "as",
+        "by",
+    ]
+)
 
 
 def _refuse_gaps(tokens: list[Token], text: Text) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from querymode._abi import AggregateOp
+from querymode._abi import AggregateOp, ArithmeticOp
 from querymode.bind import common_type
 from querymode.expr import Aggregate, Arithmetic, Cast, Coalesce, Column, Expr, Function, Literal
-from querymode._abi import ArithmeticOp
 from querymode.plan import GroupBy, Node, Project, Repeat, Union
 from querymode.sql.blocks import Block, Built, Outer
 from querymode.sql.joins import Key, join

@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from querymode.session import QueryMode
+    from querymode.sql.cache import Watched
 
 _DESCRIBE_COLUMNS = ("column_name", "column_type", "null", "key", "default", "extra")
 
 
 class Planned:
-    """A plan. `lasting`: it means the same when the text is asked again, as long as the catalog is the same."""
+    """A plan. `watched`: the files it depends on; None if it means something else when it is asked again."""
 
-    __slots__ = ("has_files", "lasting", "node")
+    __slots__ = ("node", "watched")
 
-    def __init__(self, node: Node, lasting: bool, has_files: bool) -> None:
+    def __init__(self, node: Node, watched: Sequence[Watched] | None) -> None:
         self.node = node
-        self.lasting = lasting
-        self.has_files = has_files
+        self.watched = watched
 
 
 def plan_statement(session: QueryMode, text: str, parameters: object = None) -> Planned:
@@ -40,8 +40,8 @@ def plan_statement(session: QueryMode, text: str, parameters: object = None) -> 
         node = _plan(session, statement, binder)
     except RecursionError:
         raise error("NOT_SUPPORTED", "the statement is nested too deep") from None
-    lasting = not binder.clock.was_asked and not statement.explain and isinstance(statement.tree, exp.Query)
-    return Planned(node, lasting, binder.tables.has_files)
+    lasting = not binder.asked_time and not statement.explain and isinstance(statement.tree, exp.Query)
+    return Planned(node, binder.tables.watched if lasting and binder.tables.can_watch else None)
 
 
 def _plan(session: QueryMode, statement: Statement, binder: Binder) -> Node:

@@ -18,9 +18,9 @@ from __future__ import annotations
 from querymode._abi import AggregateOp, CompareOp
 from querymode.expr import Aggregate, Case, Coalesce, Column, Compare, Expr, IsNull, Literal, Not, Or
 from querymode.plan import GroupBy, Join, Limit, Node, Project
+from querymode.rewrite import all_of, substitute
 from querymode.sql.blocks import Outer, SelectBlock
 from querymode.sql.joins import Key, join, separated
-from querymode.rewrite import all_of, substitute
 from querymode.sql.rewrite import rename, used_columns
 from querymode.types import BOOL, INT64
 

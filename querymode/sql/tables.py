@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 from querymode.errors import TableNotFoundError, error
+from querymode.sql.cache import state_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from querymode.plan import Node
     from querymode.session import QueryMode
+    from querymode.sql.cache import Watched
 
 
 class Tables:
@@ -16,8 +20,10 @@ class Tables:
     def __init__(self, session: QueryMode) -> None:
         self._session = session
         self._opened: dict[object, Node] = {}
-        #: Whether files were opened: these may change without the session's knowledge.
-        self.has_files = False
+        #: Files that were opened, and how they were found: they may change without the session's knowledge.
+        self.watched: list[Watched] = []
+        #: Whether `watched` is all there is to watch. Of a folder, new files would have to be watched, too.
+        self.can_watch = True
 
     def open(self, where: str | list[str]) -> tuple[Node, str]:
         """A table's plan, and what it is called where it has no alias."""
@@ -26,8 +32,8 @@ class Tables:
             return self._session._tables[registered]._node, registered.rpartition(".")[2]
         key = where if isinstance(where, str) else tuple(where)
         if key not in self._opened:
+            self._watch(where)
             self._opened[key] = self._files(where)
-            self.has_files = True
         return self._opened[key], _stem(where)
 
     def _registered(self, where: str | list[str]) -> str | None:
@@ -50,6 +56,14 @@ class Tables:
                 f"there is no table {where!r}. Registered are: {known}. Files are named in quotes: 'data/a.parquet'",
                 table=where,
             ) from failure
+
+    def _watch(self, where: str | list[str]) -> None:
+        path = os.path.join(self._session.root, where) if isinstance(where, str) else ""
+        state = state_of(path) if os.path.isfile(path) else None
+        if state is None:
+            self.can_watch = False
+        else:
+            self.watched.append((path, state))
 
 
 def _stem(where: str | list[str]) -> str:
