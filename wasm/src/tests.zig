@@ -63,6 +63,7 @@ test {
     _ = @import("kernel/difference.zig");
     _ = @import("kernel/hash.zig");
     _ = @import("kernel/in_list.zig");
+    _ = @import("kernel/interval_part.zig");
     _ = @import("kernel/like.zig");
     _ = @import("kernel/moment.zig");
     _ = @import("kernel/reduce.zig");
@@ -70,6 +71,7 @@ test {
     _ = @import("kernel/take.zig");
     _ = @import("kernel/temporal.zig");
     _ = @import("kernel/text.zig");
+    _ = @import("kernel/time_format.zig");
     _ = @import("operator/aggregate.zig");
     _ = @import("operator/group_table.zig");
     _ = @import("operator/row_order.zig");
