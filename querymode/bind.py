@@ -45,6 +45,7 @@ from querymode.types import (
     INT32,
     INT64,
     INT128,
+    INTERVAL,
     NULL,
     UINT8,
     UINT16,
@@ -57,6 +58,7 @@ from querymode.types import (
     is_integer,
     is_nested,
     is_numeric,
+    is_temporal,
     is_unsigned,
     is_vector,
     timestamp,
@@ -263,23 +265,20 @@ class _Binder:
 
     def arithmetic(self, node: Arithmetic, depth: int) -> Bound:
         left, right = self.bind(node.left, depth), self.bind(node.right, depth)
-        for side in (left, right):
-            if not (is_numeric(side.type) or side.type == NULL):
-                raise error(
-                    "INVALID_FILTER",
-                    f"{ARITHMETIC_SIGNS[node.op]} takes numbers, but {_said(side)} is not one",
-                )
-        if left.type == NULL and right.type == NULL:
-            return _null_of(INT32, str(node))
-        left, right = _narrow_literals(left, right)
-        first, second, result = _arithmetic_types(node.op, left.type, right.type)
-        wire = bytes((ExpressionTag.ARITHMETIC, node.op)) + encode_type(result)
-        return Bound(result, wire + _cast(left, first).wire + _cast(right, second).wire, str(node))
+        if is_temporal(left.type) or is_temporal(right.type):
+            from querymode import functions_time
+
+            return functions_time.arithmetic(node.op, left, right, str(node))
+        return arithmetic_call(node.op, left, right, str(node))
 
     def negate(self, node: Negate, depth: int) -> Bound:
         value = self.bind(node.value, depth)
         if value.type == NULL:
             return value
+        if value.type == INTERVAL:
+            from querymode import functions_time
+
+            return functions_time.negated(value, str(node))
         if not is_numeric(value.type):
             raise error("INVALID_FILTER", f"minus takes a number, but {_said(value)} is not one")
         if is_unsigned(value.type):  # has no negative of its own: the next larger type has
@@ -536,6 +535,22 @@ def _as_decimal_type(data_type: DataType) -> DataType:
 
 def _capped(precision: int, scale: int) -> DataType:
     return decimal(min(precision, 38), min(scale, 38))
+
+
+def arithmetic_call(op: ArithmeticOp, left: Bound, right: Bound, text: str = "") -> Bound:
+    """Numbers under one of the six operators."""
+    for side in (left, right):
+        if not (is_numeric(side.type) or side.type == NULL):
+            raise error(
+                "INVALID_FILTER", f"{ARITHMETIC_SIGNS[op]} takes numbers, but {_said(side)} is not one"
+            )
+    text = text or f"({left.text} {ARITHMETIC_SIGNS[op]} {right.text})"
+    if left.type == NULL and right.type == NULL:
+        return _null_of(INT32, text)
+    left, right = _narrow_literals(left, right)
+    first, second, result = _arithmetic_types(op, left.type, right.type)
+    wire = bytes((ExpressionTag.ARITHMETIC, op)) + encode_type(result)
+    return Bound(result, wire + _cast(left, first).wire + _cast(right, second).wire, text)
 
 
 def _narrow_literals(left: Bound, right: Bound) -> tuple[Bound, Bound]:

@@ -65,6 +65,7 @@ test {
     _ = @import("kernel/grouped.zig");
     _ = @import("kernel/hash.zig");
     _ = @import("kernel/in_list.zig");
+    _ = @import("kernel/interval_part.zig");
     _ = @import("kernel/like.zig");
     _ = @import("kernel/moment.zig");
     _ = @import("kernel/reduce.zig");
@@ -81,6 +82,7 @@ test {
     _ = @import("operator/accumulate/rows.zig");
     _ = @import("operator/accumulate/sums.zig");
     _ = @import("operator/accumulator.zig");
+    _ = @import("kernel/time_format.zig");
     _ = @import("operator/aggregate.zig");
     _ = @import("operator/group_keys.zig");
     _ = @import("operator/group_table.zig");
