@@ -54,12 +54,14 @@ test {
     _ = @import("format/text/json.zig");
     _ = @import("format/text/json_fuzz.zig");
     _ = @import("kernel/arithmetic.zig");
+    _ = @import("kernel/bit_compress.zig");
     _ = @import("kernel/boolean.zig");
     _ = @import("kernel/cast.zig");
     _ = @import("kernel/compare.zig");
     _ = @import("kernel/hash.zig");
     _ = @import("kernel/in_list.zig");
     _ = @import("kernel/like.zig");
+    _ = @import("kernel/radix_sort.zig");
     _ = @import("kernel/reduce.zig");
     _ = @import("kernel/sort_keys.zig");
     _ = @import("kernel/take.zig");
