@@ -1,17 +1,23 @@
 //! Sorts numbers of 64 bits that carry a row in their lower bits: the inner loop of sort and merge.
 //!
 //! By counting, eight bits at a time, from the lower to the upper digit. Not all bits need a pass: n
-//! values are told apart by little more than log2(n) of their upper bits, and the few that are not
-//! lie side by side afterwards and are settled there. Digits in which all values agree are left out.
+//! values that are spread evenly are told apart by little more than log2(n) of their upper bits, and
+//! the few that are not lie side by side afterwards and are settled there. How many bits it takes is
+//! estimated from a sample. Digits in which all values agree are left out.
 const std = @import("std");
 const interrupt = @import("../core/interrupt.zig");
 const assert = std.debug.assert;
 
 const digit_bits = 8;
 const digit_values = 1 << digit_bits;
+const passes_max = 6;
 
-/// Bits beyond log2(n) that are sorted by counting: then about one value in thirty meets another.
+/// Bits beyond those that the values take to differ: then about one value in thirty meets another.
 const spare_bits = 5;
+
+/// A sample is worth its time for so many values, and then has so many of them.
+const sampled_rows_min = 4096;
+const sample_size = 128;
 
 /// Up to here insertion beats counting.
 const insertion_max = 40;
@@ -29,16 +35,41 @@ fn sort_bits(values: []u64, scratch: []u64, low: u6, high: u7) interrupt.Error![
         insertion_sort(values);
         return values;
     }
-    const enough = @as(u7, @intCast(64 - @clz(@as(u64, values.len) - 1))) + spare_bits;
-    const passes: u7 = (@min(high - low, enough) + digit_bits - 1) / digit_bits;
+    const wanted = @min(high - low, differing_bits(values, low, high) + spare_bits);
+    const passes: u7 = @min((wanted + digit_bits - 1) / digit_bits, passes_max);
     const first: u6 = @intCast(@max(high -| passes * digit_bits, low));
     const sorted = switch (passes) {
         0 => values,
-        inline 1...5 => |count| try sort_digits(count, values, scratch, first),
-        else => unreachable, // 2^32 rows have 37 bits
+        inline 1...passes_max => |count| try sort_digits(count, values, scratch, first),
+        else => unreachable,
     };
     if (first > low) try settle(sorted, if (sorted.ptr == values.ptr) scratch else values, low, first);
     return sorted;
+}
+
+/// Bits below `high` in which most values differ from their neighbours in the order.
+fn differing_bits(values: []const u64, low: u6, high: u7) u7 {
+    const even: u7 = @intCast(64 - @clz(@as(u64, values.len) - 1));
+    if (values.len < sampled_rows_min or high - low <= even) return even;
+    var sample: [sample_size]u64 = undefined;
+    const step = values.len / sample_size;
+    for (&sample, 0..) |*value, i| value.* = values[i * step] >> low;
+    insertion_sort(&sample);
+    // How many bits neighbours agree in. The values that lie between them agree in more.
+    var agreeing: [64]u32 = @splat(0);
+    var distinct: u32 = 0;
+    for (sample[1..], sample[0 .. sample_size - 1]) |a, b| {
+        if (a == b) continue;
+        agreeing[high - low - (64 - @clz(a ^ b))] += 1;
+        distinct += 1;
+    }
+    var bits: u7 = 0;
+    var seen: u32 = 0;
+    while (bits < 63) : (bits += 1) {
+        seen += agreeing[bits];
+        if (seen * 8 >= distinct * 7) break;
+    }
+    return @min(bits + 64 - @clz(@as(u64, step)), 64);
 }
 
 /// Counting passes over `count` digits from bit `first` up. Never inlined: the callers recurse, and

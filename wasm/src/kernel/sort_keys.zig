@@ -4,6 +4,7 @@
 //! eight bytes at a time, padded with zeros. NaN is the greatest float, −0.0 equals 0.0.
 const std = @import("std");
 const bitmap = @import("../core/bitmap.zig");
+const equal_bytes = @import("compare.zig").equal_bytes;
 const schema = @import("../core/schema.zig");
 const interrupt = @import("../core/interrupt.zig");
 const Interval = @import("../core/interval.zig").Interval;
@@ -199,6 +200,36 @@ fn load_block(comptime nullable: bool, reader: anytype, validity: []const u8, ro
     total.* = found;
 }
 
+/// Rows that are looked at before all are.
+const sampled_rows = 8;
+/// A common prefix that is shorter is not worth a look at every row.
+const common_size_min = 3;
+
+/// How many bytes from `offset` on the values of all rows have in common, NULLs aside; 0 where a few
+/// rows show that it is not much.
+pub fn common_size(column: *const Column, rows: []const u32, offset: usize) interrupt.Error!usize {
+    var reference: ?[]const u8 = null;
+    const step = @max(1, rows.len / sampled_rows);
+    var at: usize = 0;
+    while (at < rows.len) : (at += step) shorten(&reference, column, rows[at], offset);
+    if ((reference orelse return 0).len < common_size_min) return 0;
+    for (rows, 0..) |row, i| {
+        if (i % interrupt.block_rows == 0) try interrupt.check();
+        shorten(&reference, column, row, offset);
+    }
+    return reference.?.len;
+}
+
+/// Cuts the reference to what the row's value has in common with it.
+inline fn shorten(reference: *?[]const u8, column: *const Column, row: u32, offset: usize) void {
+    if (!column.is_valid(row)) return;
+    const value = column.bytes_at(row);
+    const rest = value[@min(offset, value.len)..];
+    const so_far = reference.* orelse rest;
+    const same = rest.len >= so_far.len and equal_bytes(so_far, rest[0..so_far.len]);
+    reference.* = if (same) so_far else so_far[0 .. std.mem.findDiff(u8, so_far, rest) orelse so_far.len];
+}
+
 /// Whether padding with zeros hides where a value ends. NULLs count too: then one word more is compared.
 pub fn any_ends_in_zero(column: *const Column, rows: []const u32) interrupt.Error!bool {
     for (rows, 0..) |row, i| {
@@ -218,6 +249,23 @@ test "keys order numbers as SQL does" {
     for (ints[1..], ints[0 .. ints.len - 1]) |b, a| try std.testing.expect(number_key(i64, a) < number_key(i64, b));
     try std.testing.expect(wide_key(-1, 0) < wide_key(1 << 64, 0));
     try std.testing.expect(wide_key(1, 8) < wide_key(2, 8));
+}
+
+test common_size {
+    const text: [40]u8 align(16) = "prefix onprefix onfprefix otheprefix_   ".*;
+    const column: Column = .{
+        .type = .of(.utf8),
+        .row_count = 5,
+        .validity = &.{0b1_0111},
+        .data = &text,
+        .offsets = &.{ 0, 9, 19, 30, 37, 37 },
+    };
+    try std.testing.expectEqual(8, try common_size(&column, &.{ 0, 1, 2, 3 }, 0));
+    try std.testing.expectEqual(6, try common_size(&column, &.{ 0, 1, 2, 3 }, 2));
+    try std.testing.expectEqual(0, try common_size(&column, &.{ 0, 1, 2, 3 }, 7));
+    try std.testing.expectEqual(9, try common_size(&column, &.{ 0, 1 }, 0));
+    try std.testing.expectEqual(0, try common_size(&column, &.{ 0, 4 }, 0));
+    try std.testing.expectEqual(0, try common_size(&column, &.{3}, 0));
 }
 
 fn expect_words(column: *const Column, offset: usize) !void {

@@ -17,6 +17,7 @@ const interrupt = @import("../core/interrupt.zig");
 const radix_sort = @import("../kernel/radix_sort.zig");
 const schema = @import("../core/schema.zig");
 const sort_keys = @import("../kernel/sort_keys.zig");
+const order_bytes = @import("../kernel/compare.zig").order_bytes;
 const BitCompressor = @import("../kernel/bit_compress.zig").BitCompressor;
 const Column = column_module.Column;
 const Order = std.math.Order;
@@ -90,6 +91,9 @@ const Sorter = struct {
             const key = self.keys[position.key];
             const enough = position.offset > 0 and 64 - low >= place_bits + text_spare_bits;
             if (low == place_bits or enough) return .{ .low = low, .next = position };
+            if (key.column.type.layout() == .bytes and position.offset != sort_keys.size_word) {
+                position.offset += try sort_keys.common_size(key.column, rows, position.offset);
+            }
             const flip: u64 = if (key.descending) std.math.maxInt(u64) else 0;
             const found = try sort_keys.load_words(key.column, rows, position.offset, flip, words);
             if (found.valid_count > 0 and found.valid_count < rows.len) {
@@ -274,7 +278,7 @@ fn compare_key(key: Key, a: u32, other: *const Column, b: u32) Order {
 }
 
 fn compare_values(x: *const Column, a: u32, y: *const Column, b: u32) Order {
-    if (x.type.layout() == .bytes) return std.mem.order(u8, x.bytes_at(a), y.bytes_at(b));
+    if (x.type.layout() == .bytes) return order_bytes(x.bytes_at(a), y.bytes_at(b));
     var offset: usize = 0;
     while (offset < sort_keys.key_size(x, a)) : (offset += 8) {
         const order = std.math.order(sort_keys.key_of(x, a, offset), sort_keys.key_of(y, b, offset));

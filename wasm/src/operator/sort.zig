@@ -73,6 +73,13 @@ pub const SortOperator = struct {
         for (self.key_columns, self.node.keys) |index, *key| {
             if (index >= self.column_count) columns[index] = try expression_module.evaluate(arena, &key.expression, chunk);
         }
+        if (chunk.selection == null and self.threshold == null) {
+            if (chunk.row_count > std.math.maxInt(u32) - self.row_count) return error.TooLarge;
+            for (self.rows, columns) |*builder, *column| try builder.append_range(column, 0, chunk.row_count);
+            self.row_count += chunk.row_count;
+            if (self.row_count >= 4 * @as(u64, self.limit_rows()) + prune_rows) try self.prune(arena);
+            return;
+        }
         const rows = try self.candidates(arena, chunk, columns);
         if (rows.len > std.math.maxInt(u32) - self.row_count) return error.TooLarge;
         for (self.rows, columns) |*builder, *column| try builder.append_indices(column, rows);
