@@ -77,6 +77,9 @@ class NodeTag(IntEnum):
     SORT = 4
     LIMIT = 5
     GATHER = 6
+    PARTITION = 9
+    MERGE = 10
+    REPEAT = 11
 
 
 class ExpressionTag(IntEnum):

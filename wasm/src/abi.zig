@@ -90,6 +90,12 @@ pub const NodeTag = enum(u8) {
     limit = 5,
     /// The whole answer leaves as one batch, however large.
     gather = 6,
+    /// Last: rows leave in batches of one partition each, by the hash of their keys.
+    partition = 9,
+    /// First: sorted runs become one. Every push says its run in `Source.handle`.
+    merge = 10,
+    /// Every row as often as an expression says.
+    repeat = 11,
 };
 
 pub const ExpressionTag = enum(u8) {
@@ -229,6 +235,7 @@ pub const Need = extern struct {
 
 pub const Source = extern struct {
     kind: SourceKind,
+    /// The opened batch; of all other kinds the number of the run, for plans that begin with `merge`.
     handle: u32,
     address: u32,
     size: u32,

@@ -67,8 +67,13 @@ test {
     _ = @import("kernel/take.zig");
     _ = @import("operator/aggregate.zig");
     _ = @import("operator/group_table.zig");
+    _ = @import("operator/keyed_rows.zig");
+    _ = @import("operator/merge.zig");
+    _ = @import("operator/partition.zig");
+    _ = @import("operator/repeat.zig");
     _ = @import("operator/row_order.zig");
     _ = @import("operator/sort.zig");
+    _ = @import("operator/top_k.zig");
     _ = @import("parquet_fuzz.zig");
     _ = @import("parquet_mutate.zig");
     _ = @import("pipeline.zig");
