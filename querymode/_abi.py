@@ -85,6 +85,9 @@ class NodeTag(IntEnum):
     GATHER = 6
     JOIN = 7
     BUILD = 8
+    PARTITION = 9
+    MERGE = 10
+    REPEAT = 11
 
 
 class ExpressionTag(IntEnum):

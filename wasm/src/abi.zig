@@ -93,6 +93,12 @@ pub const NodeTag = enum(u8) {
     join = 7,
     /// The last step: rows become a table that joins and `in_build` of other plans look into.
     build = 8,
+    /// Last: rows leave in batches of one partition each, by the hash of their keys.
+    partition = 9,
+    /// First: sorted runs become one. Every push says its run in `Source.handle`.
+    merge = 10,
+    /// Every row as often as an expression says.
+    repeat = 11,
 };
 
 pub const JoinKind = enum(u8) {
@@ -442,6 +448,7 @@ pub const Need = extern struct {
 
 pub const Source = extern struct {
     kind: SourceKind,
+    /// The opened batch; of all other kinds the number of the run, for plans that begin with `merge`.
     handle: u32,
     address: u32,
     size: u32,
