@@ -390,6 +390,7 @@ EXPORTS = {
     "qm_query_finish": ("i32 i32", "i32"),
     "qm_query_next": ("i32 i32", "i32"),
     "qm_query_close": ("i32", "i32"),
+    "qm_query_profile": ("i32 i32", "i32"),
     "qm_text_open": ("i32 i32 i32 i32 i32 i32", "i32"),
     "qm_footer": ("i32 i32 i32 i32 i32 i32", "i32"),
     "qm_file_open": ("i32 i32 i32", "i32"),

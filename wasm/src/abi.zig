@@ -582,6 +582,9 @@ pub const Exports = struct {
     pub const qm_query_finish = fn (query: u32, out: u32) callconv(.c) Status;
     pub const qm_query_next = fn (query: u32, out: u32) callconv(.c) Status;
     pub const qm_query_close = fn (query: u32) callconv(.c) Status;
+    /// How many rows came to every step so far, and how many left the last one: a u64 each. Filters at the
+    /// front of a scan's plan are the scan's own, and have 0. Stays until the query is closed.
+    pub const qm_query_profile = fn (query: u32, out: u32) callconv(.c) Status;
     /// Text to typed columns: `format` is a `TextFormat`, the options are its own small struct of
     /// bytes (format/text). Opens a handle that `qm_query_next` reads and `qm_query_close` closes.
     pub const qm_text_open = fn (format: u32, address: u32, size: u32, options: u32, options_size: u32, out: u32) callconv(.c) Status;

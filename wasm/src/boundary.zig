@@ -368,6 +368,16 @@ pub fn qm_query_close(query: u32) callconv(.c) Status {
     return status(query_close(query));
 }
 
+fn query_profile(handle: u32, out: u32) Error!void {
+    const query = try query_of(handle);
+    try write_output(out, .{ .bytes = std.mem.sliceAsBytes(query.row_counts), .state = .done });
+}
+
+pub fn qm_query_profile(query: u32, out: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(query_profile(query, out));
+}
+
 // ---- files ----
 
 /// What the last `qm_footer`, `qm_prune`, `qm_leaf_bounds` or `qm_pages` left.

@@ -97,6 +97,8 @@ pub const Query = struct {
     scratch: std.heap.ArenaAllocator,
     plan: plan_module.Plan,
     operators: []Operator,
+    /// Rows that came to every step so far, and behind them those that left the last one.
+    row_counts: []u64 = &.{},
     /// Tables of other queries that the plan looks into.
     tables: []const *JoinTable = &.{},
     names: []const []const u8,
@@ -146,6 +148,8 @@ pub const Query = struct {
 
     fn open_operators(self: *Query, arena: std.mem.Allocator) Error!void {
         const operators = try arena.alloc(Operator, self.plan.nodes.len);
+        self.row_counts = try arena.alloc(u64, self.plan.nodes.len + 1);
+        @memset(self.row_counts, 0);
         var fields = self.plan.input;
         for (operators, self.plan.nodes, 0..) |*operator, *node, i| {
             operator.* = switch (node.step) {
@@ -426,6 +430,7 @@ pub const Query = struct {
             to.* = batch.columns[index];
             to.type = field.type;
         }
+        self.row_counts[self.operators.len] += batch.row_count;
         try self.encode(.{ .row_count = batch.row_count, .columns = columns });
     }
 
@@ -474,6 +479,7 @@ pub const Query = struct {
     fn run_in(self: *Query, arena: std.mem.Allocator, first_chunk: Chunk, first: usize) Error!void {
         var chunk = first_chunk;
         for (self.operators[first..], first + 1..) |*operator, following| {
+            self.row_counts[following - 1] += chunk.selected_count();
             switch (operator.*) {
                 .filter => |predicate| chunk.selection = try expression_module.select(arena, predicate, &chunk),
                 .project => |items| chunk = try project(arena, items, &chunk),
@@ -649,6 +655,7 @@ pub const Query = struct {
 
     pub fn count_collected(self: *Query, count: u32) Error!void {
         self.collected_rows += count;
+        self.row_counts[self.operators.len] += count;
         if (!self.gathers and self.collected_size() >= output_limit()) try self.encode_collected();
     }
 
