@@ -54,7 +54,14 @@ _PERCENTILES = {
 _JOINED = ("string_agg", "group_concat", "listagg")
 _COUNT_IF = ("count_if", "countif")
 #: The value beside the greatest or least other one: whether that one descends.
-_BESIDE = {"arg_max": True, "max_by": True, "argmax": True, "arg_min": False, "min_by": False, "argmin": False}
+_BESIDE = {
+    "arg_max": True,
+    "max_by": True,
+    "argmax": True,
+    "arg_min": False,
+    "min_by": False,
+    "argmin": False,
+}
 AGGREGATES = frozenset((*_SIMPLE, *_PERCENTILES, *_JOINED, *_COUNT_IF, *_BESIDE))
 #: Whether rows come in one order or another matters to these.
 _ORDERED = (AggregateOp.FIRST, AggregateOp.LAST, AggregateOp.ANY_VALUE, AggregateOp.STRING_AGG)
@@ -150,7 +157,9 @@ class Aggregates:
     def _fraction(self, name: str, value: Expr, node: exp.Expression) -> Decimal | float | int:
         if isinstance(value, Literal) and isinstance(value.value, (Decimal, float, int)):
             return value.value
-        raise self._translator.text.not_supported(f"{name} with a fraction that is not a constant number", node)
+        raise self._translator.text.not_supported(
+            f"{name} with a fraction that is not a constant number", node
+        )
 
     def _beside(self, node: exp.Anonymous, name: str, values: list[Expr], where: Expr | None) -> Expr:
         """`arg_max(a, b)`: the first `a` of rows that are sorted by `b`."""
@@ -165,7 +174,9 @@ class Aggregates:
     def _sort(self, node: exp.Expression, keys: list[SortKey]) -> None:
         """All aggregates of a SELECT see rows in one order."""
         if self.order and _order_key(self.order) != _order_key(keys):
-            raise self._translator.text.not_supported("another ORDER BY in an aggregate of the same SELECT", node)
+            raise self._translator.text.not_supported(
+                "another ORDER BY in an aggregate of the same SELECT", node
+            )
         self.order = tuple(keys)
 
     def _column(self, name: str, aggregate: Aggregate, node: exp.Expression) -> Expr:

@@ -62,7 +62,7 @@ class Binder:
         return self._clock.literal(name)
 
     def query(self, node: exp.Expression, parent: Scope | None) -> Block:
-        """A query in parentheses or not, with the scope around it. What it is called is its user's concern."""
+        """A query in parentheses or not, with the scope around it. Its alias is its user's concern."""
         with_ = node.args.get("with_")
         if with_ is not None:
             parent = self._with(with_, parent)

@@ -1,10 +1,11 @@
 """Bound queries: names are resolved, types are known, nodes are not made yet.
 
-A query inside another one may read columns of the queries around it (`free`). Its nodes cannot be made before
-it is known where these columns come from, so a block waits until `build` is called: without an outer relation
-where nothing is free, else with the distinct values of the free columns (`Outer`). The built node then carries
-those values as columns of its own, and whoever asked joins by them. This is the general way out of correlation
-(Neumann and Kemper, Unnesting Arbitrary Queries); subquery.py knows shorter ones for common forms.
+A query inside another one may read columns of the queries around it (`free`). Its nodes cannot be made
+before it is known where these columns come from, so a block waits until `build` is called: without an outer
+relation where nothing is free, else with the distinct values of the free columns (`Outer`). The built node
+then carries those values as columns of its own, and whoever asked joins by them. This is the general way out
+of correlation (Neumann and Kemper, Unnesting Arbitrary Queries); subquery.py knows shorter ones for common
+forms.
 """
 
 from __future__ import annotations

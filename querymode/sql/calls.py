@@ -83,7 +83,9 @@ def filtered_call(translator: Translator, node: exp.Filter) -> Expr:
     return translator.aggregates.call(node.this, condition)
 
 
-def within_group(translator: Translator, node: exp.WithinGroup, condition: exp.Expression | None = None) -> Expr:
+def within_group(
+    translator: Translator, node: exp.WithinGroup, condition: exp.Expression | None = None
+) -> Expr:
     """`percentile_cont(0.5) WITHIN GROUP (ORDER BY x)`."""
     if not isinstance(node.this, exp.Anonymous) or not isinstance(node.expression, exp.Order):
         raise translator.text.not_supported("WITHIN GROUP here", node)

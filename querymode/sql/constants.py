@@ -113,7 +113,7 @@ _NAMES = {
 
 
 def number(text: str) -> Literal | None:
-    """A number as it is written: the smallest of int32, int64 and int128; decimal with a point; else float64."""
+    """A number as it is written: an integer as small as it fits, a decimal with a point, else float64."""
     text = text.replace("_", "")
     if text.isdigit():
         return integer(int(text))
@@ -175,7 +175,7 @@ _TRUTHS = {"true": True, "t": True, "1": True, "yes": True, "y": True} | {
 
 
 def text_as(text: str, target: DataType) -> Expr:
-    """A constant text as another type: at once where it is plainly one, else as a cast that the engine does."""
+    """A constant text as another type: at once where it is plainly one, else by a cast of the engine's."""
     found = _plain_text_as(text, target)
     return Cast(Literal(text), target, False) if found is None else Literal(found, target)
 

@@ -391,6 +391,8 @@ class Translator:
 
     def in_(self, node: exp.In) -> Expr:
         query = node.args.get("query")
+        if len(node.expressions) == 1 and isinstance(node.expressions[0], (exp.Values, exp.Query)):
+            query = node.expressions[0]
         operands = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
         if query is not None:
             return self.subquery(IN, query, node, [self.translate(operand) for operand in operands])
@@ -450,7 +452,7 @@ class Translator:
         if kind != EXISTS and len(block.fields) != wanted:
             raise self.text.error(
                 "SQL_SYNTAX",
-                f"a subquery here gives {wanted} column{'s' * (wanted != 1)}, but this one has {len(block.fields)}",
+                f"a subquery here gives {wanted} column{'s' * (wanted != 1)}, not {len(block.fields)}",
                 query,
             )
         if kind in (IN, ANY):

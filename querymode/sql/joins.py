@@ -1,4 +1,4 @@
-"""Two relations and the terms of an ON → a join with keys, a residual, and filters below it where they may go."""
+"""Two relations and the terms of an ON → a join with keys, a residual, and filters below it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def join(
 
 
 def _pairs(keys: list[Key], residual: list[Expr]) -> tuple[list[tuple[Expr, Expr]], bool]:
-    """Keys as a join takes them. Where some take NULLs for equal, all do, and the others refuse them behind."""
+    """Keys as a join takes them. Where some take NULLs for equal, all do; the residual refuses the others'."""
     null_equal = any(key.nulls for key in keys)
     if null_equal:
         residual += [IsNull(key.right, True) for key in keys if not key.nulls]

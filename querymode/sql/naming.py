@@ -7,6 +7,8 @@ import re
 
 from sqlglot import exp
 
+from querymode.sql.keywords import KEYWORDS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,25 +34,6 @@ _OPERATORS: dict[type[exp.Expression], str] = {
     exp.BitwiseAnd: "&",
     exp.BitwiseOr: "|",
 }
-#: Function names that DuckDB puts in quotes, since they are words of its grammar.
-_QUOTED = frozenset(
-    [
-        "first",
-        "last",
-        "position",
-        "substring",
-        "trim",
-        "nullif",
-        "left",
-        "right",
-        "replace",
-        "overlay",
-        "year",
-        "month",
-        "day",
-        "hour",
-    ]
-)
 _TYPE_NAMES = {"INT": "INTEGER", "TEXT": "VARCHAR", "INT128": "HUGEINT", "TIMESTAMPNTZ": "TIMESTAMP"}
 _DEEPEST = 100
 
@@ -97,7 +80,9 @@ def _column(node: exp.Column, depth: int) -> str:
 
 def _identifier(node: exp.Expression) -> str:
     name = node.name
-    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
+    if re.fullmatch(r"[a-z_][a-z0-9_]*", name) and name not in KEYWORDS:
+        return name
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _literal(node: exp.Literal, depth: int) -> str:
@@ -116,7 +101,7 @@ def _call(node: exp.Anonymous, depth: int) -> str:
         return "count_star()"
     if name in ("coalesce", "ifnull"):
         name = "COALESCE"
-    name = f'"{name}"' if name in _QUOTED else name
+    name = f'"{name}"' if name in KEYWORDS and name != "coalesce" else name
     return f"{name}({', '.join(_argument(argument, depth) for argument in node.expressions)})"
 
 
@@ -175,20 +160,19 @@ def _like(node: exp.Like | exp.ILike, depth: int) -> str:
 
 def _not(node: exp.Not, depth: int) -> str:
     inner = node.this
-    if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
-        return f"({_shown(inner.this, depth)} IS NOT NULL)"
-    if isinstance(inner, exp.In) and inner.args.get("query") is None:
-        return _in(inner, depth, "NOT IN")
+    if isinstance(inner, exp.Is):
+        if isinstance(inner.expression, exp.Null):
+            return f"({_shown(inner.this, depth)} IS NOT NULL)"
+        return _is(inner, depth, "IS DISTINCT FROM")
     return f"(NOT {_shown(inner, depth)})"
 
 
-def _in(node: exp.In, depth: int, word: str = "IN") -> str:
+def _in(node: exp.In, depth: int) -> str:
     query = node.args.get("query")
     if query is not None:
         return f"({_shown(node.this, depth)} = ANY{query.sql('duckdb')})"
-    return (
-        f"({_shown(node.this, depth)} {word} ({', '.join(_shown(item, depth) for item in node.expressions)}))"
-    )
+    items = ", ".join(_shown(item, depth) for item in node.expressions)
+    return f"({_shown(node.this, depth)} IN ({items}))"
 
 
 def _between(node: exp.Between, depth: int) -> str:
@@ -197,8 +181,11 @@ def _between(node: exp.Between, depth: int) -> str:
     return f"({value} BETWEEN {low} AND {high})"
 
 
-def _is(node: exp.Is, depth: int) -> str:
-    return f"({_shown(node.this, depth)} IS {_shown(node.expression, depth)})"
+def _is(node: exp.Is, depth: int, word: str = "IS NOT DISTINCT FROM") -> str:
+    value = _shown(node.this, depth)
+    if isinstance(node.expression, exp.Null):
+        return f"({value} IS NULL)"
+    return f"(CAST({value} AS BOOLEAN) {word} {_shown(node.expression, depth)})"
 
 
 def _extract(node: exp.Extract, depth: int) -> str:

@@ -1,13 +1,14 @@
 """SQL text → sqlglot's tree of one statement, and errors that point into the text.
 
-sqlglot parses DuckDB's dialect; nothing else of it is used. It forgives some texts that mean nothing (`selec a`
-is an expression with an alias); what is not a statement when it is done is a syntax error here.
+sqlglot parses DuckDB's dialect; nothing else of it is used. It forgives some texts that mean nothing (`selec
+a` is an expression with an alias); what is not a statement when it is done is a syntax error here.
 """
 
 from __future__ import annotations
 
 import re
 import typing
+from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
@@ -206,7 +207,7 @@ def _tree(tokens: list[Token], sql: str, text: Text) -> exp.Expression:
         raise error("NOT_SUPPORTED", "the statement is nested too deep") from None
     tree = next((tree for tree in trees if tree is not None), None)
     assert tree is not None
-    if isinstance(tree, _QUERIES) or isinstance(tree, (exp.Describe, exp.Show)):
+    if isinstance(tree, (*_QUERIES, exp.Describe, exp.Show)):
         return tree
     first = tokens[0]
     if isinstance(tree, (exp.Alias, exp.Column, exp.Condition, exp.Identifier)):
@@ -273,7 +274,7 @@ _UNFINISHED = frozenset(
 
 
 def _refuse_gaps(tokens: list[Token], text: Text) -> None:
-    for before, token in zip(tokens, tokens[1:], strict=False):
+    for before, token in pairwise(tokens):
         if before.token_type == token.token_type == TokenType.COMMA:
             raise text.error_at("SQL_SYNTAX", "something is missing between two commas", token.start)
     last = next(token for token in reversed(tokens) if token.token_type != TokenType.SEMICOLON)

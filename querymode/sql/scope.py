@@ -1,7 +1,7 @@
 """Which columns a name in the text can mean.
 
-A scope holds the relations of one FROM. Names match whatever their case, as in DuckDB; a name that no relation
-of the scope has is looked for in the scopes around it, which makes the query correlated.
+A scope holds the relations of one FROM. Names match whatever their case, as in DuckDB; a name that no
+relation of the scope has is looked for in the scopes around it, which makes the query correlated.
 """
 
 from __future__ import annotations

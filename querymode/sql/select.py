@@ -291,7 +291,10 @@ class SelectBinder:
 
         settled = transform(value, change) if keys else value
         local = source.columns if source is not None else frozenset()
-        lost = (self.translator.reads(settled) & local) - {name for name, _ in keys.values()}
+        there = {name for name, _ in keys.values()}
+        lost: set[str] = set()
+        for name in used_columns((settled,)) - there:
+            lost |= (self.translator.reads(Column(name)) & local) - there
         if lost:
             raise self._not_grouped(settled, lost)
         return settled
@@ -434,10 +437,7 @@ def _find_column(value: Expr, names: set[str]) -> Column | None:
 def _row_count(translator: Translator, node: exp.Expression | None, word: str) -> int | None:
     if node is None:
         return None
-    if isinstance(node, exp.Fetch):
-        counted = node.args.get("count")
-    else:
-        counted = node.expression
+    counted = node.args.get("count") if isinstance(node, exp.Fetch) else node.expression
     options = node.args.get("limit_options")
     if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
         raise translator.text.not_supported(f"{word} in percent or with ties", node)

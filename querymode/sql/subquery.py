@@ -1,16 +1,17 @@
 """Subqueries in expressions become joins.
 
-An expression holds a subquery as a column; before it is evaluated, that column is joined to the relation at hand
-(`attach`). Where a whole term of WHERE is EXISTS or IN, a semi or anti join does (`attach_condition`). What a
-subquery reads of the queries around it is taken out of it in one of three ways, the first that fits:
+An expression holds a subquery as a column; before it is evaluated, that column is joined to the relation at
+hand (`attach`). Where a whole term of WHERE is EXISTS or IN, a semi or anti join does (`attach_condition`).
+What a subquery reads of the queries around it is taken out of it in one of three ways, the first that fits:
 
-    nothing is read           join without keys
-    terms of its WHERE        equalities become keys of the join, which grouping keeps apart; where rows are
-                              neither grouped nor cut, other terms become the join's residual
-    anything else             the subquery is computed for the distinct outer values (blocks.Outer) and joined by them
+    nothing is read       join without keys
+    terms of its WHERE    equalities become keys of the join, which grouping keeps apart; where rows are
+                          neither grouped nor cut, other terms become the join's residual
+    anything else         the subquery is computed for the distinct outer values (blocks.Outer), and joined
+                          by them
 
-`x IN (…)` is TRUE, FALSE or NULL, which a mark join says for one column that nothing correlates; other forms ask
-twice: is there a match, and could a NULL have been one.
+`x IN (…)` is TRUE, FALSE or NULL, which a mark join says for one column that nothing correlates; other forms
+ask twice: is there a match, and could a NULL have been one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables that tests/slt is about: small ones with NULLs and extremes, and one of several thousand rows."""
+"""The tables of tests/slt: small ones with NULLs and extremes, and one of several thousand rows."""
 
 from __future__ import annotations
 
@@ -21,9 +21,14 @@ def tables() -> dict[str, pa.Table]:
         "numbers": _numbers(),
         "texts": _texts(),
         "days": _days(),
-        "tri": pa.table({"x": pa.array([1, 2, 3, None], pa.int32()), "y": pa.array([1, None, 5, None], pa.int32())}),
+        "tri": pa.table(
+            {"x": pa.array([1, 2, 3, None], pa.int32()), "y": pa.array([1, None, 5, None], pa.int32())}
+        ),
         "pairs": pa.table(
-            {"a": pa.array([1, 1, 2, 2, None, 3], pa.int32()), "b": pa.array([1, 2, 2, None, 1, 3], pa.int32())}
+            {
+                "a": pa.array([1, 1, 2, 2, None, 3], pa.int32()),
+                "b": pa.array([1, 2, 2, None, 1, 3], pa.int32()),
+            }
         ),
         "nothing": pa.table({"a": pa.array([], pa.int32()), "b": pa.array([], pa.string())}),
         "one": pa.table({"v": pa.array([42], pa.int64())}),
@@ -41,12 +46,16 @@ def _people() -> pa.Table:
             "city": pa.array([source.choice(_CITIES) for _ in range(count)], pa.string()),
             "age": pa.array([source.choice([None, *range(18, 70)]) for _ in range(count)], pa.int32()),
             "salary": pa.array(
-                [source.choice([None, Decimal(source.randrange(100_000, 900_000)) / 100]) for _ in range(count)],
+                [
+                    source.choice([None, Decimal(source.randrange(100_000, 900_000)) / 100])
+                    for _ in range(count)
+                ],
                 pa.decimal128(10, 2),
             ),
             "boss": pa.array([None if i < 3 else source.randrange(1, 8) for i in range(count)], pa.int32()),
             "hired": pa.array(
-                [dt.date(2015, 1, 1) + dt.timedelta(source.randrange(3000)) for _ in range(count)], pa.date32()
+                [dt.date(2015, 1, 1) + dt.timedelta(source.randrange(3000)) for _ in range(count)],
+                pa.date32(),
             ),
             "active": pa.array([source.choice([True, False, None]) for _ in range(count)], pa.bool_()),
         }
@@ -70,12 +79,16 @@ def _orders() -> pa.Table:
         {
             "order_id": pa.array(range(1000, 1000 + count), pa.int64()),
             "person": pa.array([source.choice([None, *range(1, 50)]) for _ in range(count)], pa.int32()),
-            "amount": pa.array([Decimal(source.randrange(-500, 50_000)) / 100 for _ in range(count)], pa.decimal128(9, 2)),
+            "amount": pa.array(
+                [Decimal(source.randrange(-500, 50_000)) / 100 for _ in range(count)], pa.decimal128(9, 2)
+            ),
             "quantity": pa.array([source.randrange(1, 6) for _ in range(count)], pa.int16()),
             "day": pa.array(
                 [dt.date(2023, 1, 1) + dt.timedelta(source.randrange(400)) for _ in range(count)], pa.date32()
             ),
-            "status": pa.array([source.choice(["new", "paid", "sent", None]) for _ in range(count)], pa.string()),
+            "status": pa.array(
+                [source.choice(["new", "paid", "sent", None]) for _ in range(count)], pa.string()
+            ),
         }
     )
 
@@ -92,7 +105,10 @@ def _numbers() -> pa.Table:
             "f32": pa.array([0.0, 1.5, -2.25, 1e30, -0.0, None], pa.float32()),
             "f64": pa.array([0.0, 0.1, -2.5, 1e300, float("nan"), None], pa.float64()),
             "dec": pa.array(
-                [Decimal(text) if text else None for text in ("0.00", "1.25", "-7.10", "9999999.99", "0.01", "")],
+                [
+                    Decimal(text) if text else None
+                    for text in ("0.00", "1.25", "-7.10", "9999999.99", "0.01", "")
+                ],
                 pa.decimal128(9, 2),
             ),
             "flag": pa.array([True, False, None, True, False, None], pa.bool_()),
@@ -101,8 +117,24 @@ def _numbers() -> pa.Table:
 
 
 def _texts() -> pa.Table:
-    values = ["", "a", "abc", "ABC", "aBc def", "  pad  ", "ünïcödé", "日本語", "a%b_c", "x,y,z", "ﬀ", None, "abc"]
-    return pa.table({"id": pa.array(range(1, len(values) + 1), pa.int32()), "t": pa.array(values, pa.string())})
+    values = [
+        "",
+        "a",
+        "abc",
+        "ABC",
+        "aBc def",
+        "  pad  ",
+        "ünïcödé",
+        "日本語",
+        "a%b_c",
+        "x,y,z",
+        "ﬀ",
+        None,
+        "abc",
+    ]
+    return pa.table(
+        {"id": pa.array(range(1, len(values) + 1), pa.int32()), "t": pa.array(values, pa.string())}
+    )
 
 
 def _days() -> pa.Table:

@@ -45,10 +45,16 @@ def _read(path: Path) -> Iterator[Record]:
             directives = []
 
 
-def same_rows(ours: Sequence[tuple[object, ...]], theirs: Sequence[tuple[object, ...]], ordered: bool) -> bool:
+def same_rows(
+    ours: Sequence[tuple[object, ...]], theirs: Sequence[tuple[object, ...]], ordered: bool
+) -> bool:
     if len(ours) != len(theirs):
         return False
-    pairs = zip(ours, theirs, strict=True) if ordered else zip(sorted(ours, key=_key), sorted(theirs, key=_key), strict=True)
+    pairs = (
+        zip(ours, theirs, strict=True)
+        if ordered
+        else zip(sorted(ours, key=_key), sorted(theirs, key=_key), strict=True)
+    )
     return all(_same_row(*pair) for pair in pairs)
 
 
@@ -68,4 +74,6 @@ def _same(ours: object, theirs: object) -> bool:
 
 def _key(row: tuple[object, ...]) -> tuple[tuple[str, str], ...]:
     """Any order will do, if equal rows stand at equal places; so floats are rounded first."""
-    return tuple((type(value).__name__, f"{value:.6g}" if isinstance(value, float) else str(value)) for value in row)
+    return tuple(
+        (type(value).__name__, f"{value:.6g}" if isinstance(value, float) else str(value)) for value in row
+    )
