@@ -1,4 +1,4 @@
-"""Every function over random columns, compared with DuckDB: NULLs, empty and long texts, all kinds of letters.
+"""Every function over random columns, compared with DuckDB: NULLs, empty and long texts, any letters.
 
 A case is a function in two spellings, as a DataFrame expression and as SQL over the same columns. All cases
 of a group are asked in one query for each table, and columns that differ are named with their first rows.
