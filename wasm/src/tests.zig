@@ -55,12 +55,14 @@ test {
     _ = @import("format/text/json_fuzz.zig");
     _ = @import("kernel/arithmetic.zig");
     _ = @import("kernel/boolean.zig");
+    _ = @import("kernel/calendar.zig");
     _ = @import("kernel/cast.zig");
     _ = @import("kernel/choose.zig");
     _ = @import("kernel/compare.zig");
     _ = @import("kernel/hash.zig");
     _ = @import("kernel/in_list.zig");
     _ = @import("kernel/like.zig");
+    _ = @import("kernel/moment.zig");
     _ = @import("kernel/reduce.zig");
     _ = @import("kernel/sort_keys.zig");
     _ = @import("kernel/take.zig");
