@@ -75,6 +75,7 @@ test {
     _ = @import("kernel/take.zig");
     _ = @import("kernel/temporal.zig");
     _ = @import("kernel/text.zig");
+<<<<<<< HEAD
     _ = @import("operator/accumulate/collected.zig");
     _ = @import("operator/accumulate/counts.zig");
     _ = @import("operator/accumulate/extremes.zig");
@@ -85,6 +86,12 @@ test {
     _ = @import("operator/accumulate/sums.zig");
     _ = @import("operator/accumulator.zig");
     _ = @import("kernel/time_format.zig");
+=======
+    _ = @import("kernel/text_case.zig");
+    _ = @import("kernel/text_cut.zig");
+    _ = @import("kernel/text_make.zig");
+    _ = @import("kernel/text_search.zig");
+>>>>>>> h4e
     _ = @import("operator/aggregate.zig");
     _ = @import("operator/group_keys.zig");
     _ = @import("operator/group_table.zig");
