@@ -72,6 +72,10 @@ test {
     _ = @import("kernel/temporal.zig");
     _ = @import("kernel/text.zig");
     _ = @import("kernel/time_format.zig");
+    _ = @import("kernel/text_case.zig");
+    _ = @import("kernel/text_cut.zig");
+    _ = @import("kernel/text_make.zig");
+    _ = @import("kernel/text_search.zig");
     _ = @import("operator/aggregate.zig");
     _ = @import("operator/group_table.zig");
     _ = @import("operator/row_order.zig");
