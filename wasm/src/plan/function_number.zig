@@ -60,11 +60,17 @@ pub fn signature(id: abi.FunctionId) ?Signature {
 }
 
 fn unary_function(id: abi.FunctionId) ?math.Unary {
-    return std.meta.stringToEnum(math.Unary, @tagName(id));
+    return switch (id) {
+        inline .sqrt, .cbrt, .exp, .ln, .log10, .log2, .sin, .cos, .tan, .asin, .acos, .atan, .cot, .sinh, .cosh, .tanh, .asinh, .acosh, .atanh, .degrees, .radians, .gamma, .log_gamma => |known| @field(math.Unary, @tagName(known)),
+        else => null,
+    };
 }
 
 fn binary_function(id: abi.FunctionId) ?math.Binary {
-    return std.meta.stringToEnum(math.Binary, @tagName(id));
+    return switch (id) {
+        inline .log, .power, .atan2, .next_after, .float_divide, .float_modulo => |known| @field(math.Binary, @tagName(known)),
+        else => null,
+    };
 }
 
 /// Decimals: the digits that are left are the result's scale, none where they are negative.
