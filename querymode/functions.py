@@ -189,9 +189,10 @@ TEXT_FUNCTIONS: dict[tuple[str, ...], FunctionRule] = {
 }
 
 # Families with a file of their own use the rules above, so they come last.
+from querymode.functions_number import NUMBER_FUNCTIONS  # noqa: E402
 from querymode.functions_time import TIME_FUNCTIONS  # noqa: E402
 
-FAMILIES = (TEXT_FUNCTIONS, TIME_FUNCTIONS)
+FAMILIES = (TEXT_FUNCTIONS, NUMBER_FUNCTIONS, TIME_FUNCTIONS)
 
 #: Every name, in lower case.
 FUNCTIONS: dict[str, FunctionRule] = {

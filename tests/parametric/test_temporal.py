@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 import pytest
 
 from querymode import Expr, QueryMode, QueryModeError, call, col, interval, lit, now, today
@@ -285,3 +286,168 @@ def _made() -> Iterator[Any]:
 )
 def test_function(oracle: Oracle, given: Case) -> None:
     oracle.check(given)
+
+
+# ---- text to timestamps ----
+
+_PARSED = [
+    ("%Y-%m-%d", ["2020-01-02", " 2020-1-2 ", "2020-02-30", "2020-01-02x", "", "20200102", "infinity", "-Infinity ", "epoch", "inf"]),
+    ("%Y%m%d", ["20200102", "2020010", "202001023"]),
+    ("%d %b %Y %I:%M %p", ["1 feb 2020 12:30 am", "31 Dec 1999 01:00 PM", "1 Foo 2020 1:1 AM", "1 Feb 2020 13:00 PM"]),
+    ("%B %d, %y", ["January 5, 99", "MAY 5, 68", "Jan 5, 20"]),
+    ("%Y-%j", ["2020-060", "2019-366", "2020-0", "2020-367"]),
+    ("%Y %U %w", ["2020 10 1", "2020 0 0", "2020 53 6", "2020 54 1", "2020 1 7"]),
+    ("%Y %W %w", ["2020 10 1", "2021 0 0", "2020 53 6"]),
+    ("%G-W%V-%u", ["2020-W53-7", "2021-W01-1", "2020-W54-1", "2020-W10-8"]),
+    ("%H:%M:%S.%f", ["01:02:03.5", "23:59:59.999999", "24:00:00.0", "01:60:00.0", "1:2:3.1234567"]),
+    ("%c", ["2020-01-02 10:11:12", "2020-01-02  10:11:12", "2020-01-0210:11:12"]),
+    ("%x %X %z", ["2020-01-02 10:00:00 +05:30", "2020-01-02 10:00:00 -0530", "2020-01-02 10:00:00 +02", "2020-01-02 10:00:00 Z"]),
+    ("%x %T.%n", ["2020-01-02 10:00:00.123456789", "2020-01-02 10:00:00.5", "2500-01-02 10:00:00.5"]),
+    ("%A %a %x", ["Monday Tue 2020-01-02", "Mon Tue 2020-01-02"]),
+    ("%Y-%m-%d%%", ["2020-01-02%", "2020-01-02"]),
+    ("%m/%d %j %Y", ["01/02 300 2020"]),
+    ("%x %Z", ["2020-01-02 UTC", "2020-01-02 utc"]),
+]
+
+
+@pytest.mark.parametrize(("format_", "texts"), _PARSED, ids=[format_ for format_, _ in _PARSED])
+def test_strptime(format_: str, texts: list[str]) -> None:
+    table = pa.table({"row": range(len(texts) + 1), "x": [*texts, None]})
+    given = Oracle(table)
+    given.check(Case(f"strptime(x, '{format_}')", lambda c: c("x").strptime(format_)))
+    # Of words DuckDB's try_strptime makes the year 1900.
+    words = pa.array([text.strip().lower().lstrip("-") in ("infinity", "epoch") for text in [*texts, ""]])
+    given = Oracle(table.filter(pa.compute.invert(words)))
+    given.check(Case(f"try_strptime(x, '{format_}')", lambda c: c("x").strptime(format_, strict=False)))
+
+
+# ---- what has no oracle ----
+
+
+def one(expression: Expr) -> Any:
+    return QueryMode.from_json([{"one": 1}]).select(expression.alias("x")).rows[0]["x"]
+
+
+def test_methods_are_the_functions() -> None:
+    moment = dt.datetime(2024, 2, 29, 13, 14, 15, 678901)
+    value = lit(moment)
+    asked = {
+        "year": 2024,
+        "quarter": 1,
+        "month": 2,
+        "week": 9,
+        "iso_year": 2024,
+        "day": 29,
+        "weekday": 4,
+        "ordinal_day": 60,
+        "century": 21,
+        "millennium": 3,
+        "hour": 13,
+        "minute": 14,
+        "second": 15,
+        "millisecond": 15678,
+        "microsecond": 15678901,
+        "nanosecond": 15678901000,
+        "epoch_ms": 1709212455679,
+        "epoch_us": 1709212455678901,
+        "epoch_ns": 1709212455678901000,
+        "month_end": dt.date(2024, 2, 29),
+        "month_name": "February",
+        "day_name": "Thursday",
+        "date": dt.date(2024, 2, 29),
+    }
+    for name, wanted in asked.items():
+        assert one(getattr(value.dt, name)()) == wanted, name
+    assert one(value.dt.epoch()) == 1709212455.678901
+    assert one(value.dt.part("decade")) == 202
+    assert one(value.dt.truncate("hour")) == dt.datetime(2024, 2, 29, 13)
+    assert one(value.dt.diff(dt.datetime(2024, 3, 1), "day")) == 1
+    assert one(value.dt.age(dt.datetime(2024, 1, 29, 13, 14, 15, 678901))) == Interval(1, 0, 0)
+    assert one(value.dt.strftime("%e %-d|%d %H")) == "29 29|29 13"
+    assert one(lit(dt.date(2024, 2, 3)).dt.strftime("%e")) == " 3"
+    assert one(lit("2024-02-29").strptime("%Y-%m-%d")) == dt.datetime(2024, 2, 29)
+
+
+def test_intervals_are_made_of_units() -> None:
+    assert interval(years=1, quarters=1, months=1) == Interval(16, 0, 0)
+    assert interval(weeks=1, days=-1) == Interval(0, 6, 0)
+    assert interval(hours=1, minutes=1, seconds=1, milliseconds=1, microseconds=1, nanoseconds=1) == Interval(0, 0, 3661001001001)
+    for wrong in ({"months": 1 << 40}, {"fortnights": 1}, {"days": 1.5}):
+        with pytest.raises(QueryModeError):
+            interval(**wrong)  # type: ignore[arg-type]
+
+
+def test_the_clock_stands_still() -> None:
+    clock = Clock(dt.datetime(2024, 2, 29, 23, 30, tzinfo=dt.timezone(dt.timedelta(hours=-2))))
+    assert clock.literal("NOW").value == dt.datetime(2024, 3, 1, 1, 30, tzinfo=dt.UTC)  # type: ignore[union-attr]
+    assert clock.literal("current_date").value == dt.date(2024, 3, 1)  # type: ignore[union-attr]
+    assert clock.literal("localtimestamp").value == dt.datetime(2024, 3, 1, 1, 30)  # type: ignore[union-attr]
+    assert clock.literal("year") is None
+    before = dt.datetime.now(dt.UTC)
+    moment = one(now())
+    assert before <= moment <= dt.datetime.now(dt.UTC)
+    assert abs(one(today()) - before.date()) <= dt.timedelta(days=1)
+    assert one(call("now")) >= moment
+
+
+def test_dates_of_constants_are_constants() -> None:
+    """So that filters by them prune, and a date stays a date where it is compared with one."""
+    from querymode.bind import bind
+    from querymode.schema import Schema
+
+    schema = Schema([])
+    bound = bind(lit(dt.date(1998, 12, 1)) - dt.timedelta(days=90), schema)
+    assert bound.is_literal and bound.value == dt.datetime(1998, 9, 2)
+    bound = bind(lit(dt.date(2024, 1, 31)) + interval(months=1, hours=1), schema)
+    assert bound.value == dt.datetime(2024, 2, 29, 1)
+    assert not bind(lit(dt.date(9999, 12, 31)) + interval(days=1), schema).is_literal
+    frame = QueryMode.from_arrow(pa.table({"d": pa.array([dt.date(1998, 9, day) for day in (1, 2, 3)])}))
+    assert frame.filter(col("d") <= lit(dt.date(1998, 12, 1)) - dt.timedelta(days=90)).count() == 2
+
+
+@pytest.mark.parametrize(
+    ("expression", "code", "words"),
+    [
+        (call("year", "x"), "INVALID_FILTER", "year is not defined"),
+        (call("year", col("t")), "INVALID_FILTER", "no part year"),
+        (call("week", col("i")), "INVALID_FILTER", "no part week"),
+        (call("date_part", "fortnight", col("d")), "INVALID_FILTER", "fortnight"),
+        (call("date_part", col("s"), col("d")), "NOT_SUPPORTED", "constant"),
+        (call("date_trunc", "era", col("d")), "INVALID_FILTER", "era"),
+        (call("date_diff", "day", col("d"), col("t")), "INVALID_FILTER", "cast"),
+        (call("date_diff", "year", col("t"), col("t")), "INVALID_FILTER", "no part year"),
+        (call("year", col("z")), "NOT_SUPPORTED", "no zone data"),
+        (col("z") + interval(days=1), "NOT_SUPPORTED", "no zone data"),
+        (col("d") + 1.5, "INVALID_FILTER", "not defined"),
+        (col("d") * 2, "INVALID_FILTER", "not defined"),
+        (col("i") // 2, "INVALID_FILTER", "not defined"),
+        (3 - col("d"), "INVALID_FILTER", "not defined"),
+        (call("strftime", col("d"), "%Q"), "INVALID_FILTER", "%Q"),
+        (call("strftime", col("d"), ""), "INVALID_FILTER", "empty"),
+        (call("strftime", col("d"), col("s")), "NOT_SUPPORTED", "constant"),
+        (call("make_date", 1.5, 1, 1), "INVALID_FILTER", "make_date"),
+        (call("age", col("d")), "INVALID_FILTER", "2 arguments"),
+    ],
+)
+def test_refusals(expression: Expr, code: str, words: str) -> None:
+    table = pa.table(
+        {
+            "d": pa.array([dt.date(2024, 1, 1)]),
+            "t": pa.array([dt.time(1)]),
+            "i": pa.array([(1, 2, 3)], pa.month_day_nano_interval()),
+            "s": ["month"],
+            "z": pa.array([dt.datetime(2024, 1, 1, tzinfo=dt.UTC)], pa.timestamp("us", "Europe/Berlin")),
+        }
+    )
+    with pytest.raises(QueryModeError) as caught:
+        QueryMode.from_arrow(table).select(expression.alias("x")).collect()
+    assert caught.value.code == code, caught.value
+    assert words in str(caught.value)
+
+
+def test_zones_do_not_matter_for_instants() -> None:
+    moment = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
+    frame = QueryMode.from_arrow(pa.table({"z": pa.array([moment], pa.timestamp("us", "Europe/Berlin"))}))
+    row = frame.select(call("epoch_ms", col("z")).alias("a"), call("epoch", col("z")).alias("b")).rows[0]
+    assert row == {"a": 1704110400000, "b": 1704110400.0}
+    assert frame.select(col("z").cast("timestamp(us, UTC)").dt.hour().alias("h")).rows == [{"h": 12}]

@@ -69,6 +69,7 @@ test {
     _ = @import("kernel/math.zig");
     _ = @import("kernel/moment.zig");
     _ = @import("kernel/numeric.zig");
+    _ = @import("kernel/power.zig");
     _ = @import("kernel/reduce.zig");
     _ = @import("kernel/sort_keys.zig");
     _ = @import("kernel/take.zig");

@@ -1,6 +1,7 @@
 //! Functions of floats that have no exact answer. Nothing fails: what is undefined is NaN or infinite, as in
 //! DuckDB 2.0, whose `ieee_floating_point_ops` is on.
 const std = @import("std");
+const power = @import("power.zig");
 const math = std.math;
 
 pub const Unary = enum { sqrt, cbrt, exp, ln, log10, log2, sin, cos, tan, asin, acos, atan, cot, sinh, cosh, tanh, asinh, acosh, atanh, degrees, radians, gamma, log_gamma };
@@ -25,7 +26,7 @@ pub inline fn unary(comptime function: Unary, x: f64) f64 {
         .cosh => math.cosh(x),
         .tanh => math.tanh(x),
         .asinh => math.asinh(x),
-        .acosh => math.acosh(x),
+        .acosh => if (x < 1) math.nan(f64) else math.acosh(x),
         .atanh => math.atanh(x),
         .degrees => x * (180.0 / math.pi),
         .radians => x * (math.pi / 180.0),
@@ -37,7 +38,7 @@ pub inline fn unary(comptime function: Unary, x: f64) f64 {
 pub inline fn binary(comptime function: Binary, a: f64, b: f64) f64 {
     return switch (function) {
         .log => @log10(b) / @log10(a),
-        .power => math.pow(f64, a, b),
+        .power => power.power(a, b),
         .atan2 => math.atan2(a, b),
         .next_after => math.nextAfter(f64, a, b),
         .float_divide => @floor(a / b),

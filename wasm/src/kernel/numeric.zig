@@ -62,6 +62,7 @@ fn float_power(digits: u32) f64 {
 }
 
 /// With so many digits behind the point; before it, if they are negative. A float32 is computed as a double.
+/// What is too large for the factor stays, and what is too small for it is zero, but for trunc, where it stays.
 pub fn round_digits(comptime F: type, comptime rounding: Rounding, value: F, digits: i32) F {
     const factor = float_power(@abs(digits));
     const x: f64 = value;
@@ -69,7 +70,9 @@ pub fn round_digits(comptime F: type, comptime rounding: Rounding, value: F, dig
         round_lanes(1, f64, rounding, .{x / factor})[0] * factor
     else
         round_lanes(1, f64, rounding, .{x * factor})[0] / factor;
-    return if (std.math.isFinite(rounded)) @floatCast(rounded) else value;
+    if (std.math.isFinite(rounded)) return @floatCast(rounded);
+    const vanishes = digits < 0 and std.math.isInf(factor) and std.math.isFinite(x) and rounding != .toward_zero;
+    return if (vanishes) 0 else value;
 }
 
 // Whole numbers.
