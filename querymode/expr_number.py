@@ -1,4 +1,7 @@
-"""Methods of expressions that are functions of numbers: `col("x").round(2)`. functions_number.py says what they take."""
+"""Methods of expressions that are functions of numbers: `col("x").round(2)`.
+
+functions_number.py says what they take.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Methods of expressions that are functions of dates and times: `col("day").dt.year()`.
 
-functions_time.py says what they take. Parts have DuckDB's meaning: milliseconds and microseconds count from the
-minute on.
+functions_time.py says what they take. Parts have DuckDB's meaning: milliseconds and microseconds count
+from the minute on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Functions of numbers: names, types and results as in DuckDB. wasm/src/plan/function_number.zig computes them.
+"""Functions of numbers: names, types and results as in DuckDB.
+
+wasm/src/plan/function_number.zig computes them.
 
 Functions without an exact answer take and give float64. What is undefined is NaN or infinite, never an error.
 Bits, common divisors and the like are for integers. Decimals are rounded exactly, to digits that are a
@@ -99,7 +101,9 @@ def _round_decimal(name: str, function: FunctionId, value: Bound, given: list[Bo
     if given and given[0].type == NULL:
         return _null_of(value.type, name)
     if given and not (given[0].is_literal and isinstance(given[0].value, int)):
-        raise error("NOT_SUPPORTED", f"{name} of {_said(value)} takes its digits as a constant; cast it to float64")
+        raise error(
+            "NOT_SUPPORTED", f"{name} of {_said(value)} takes its digits as a constant; cast it to float64"
+        )
     digits: int = given[0].value if given else 0  # type: ignore[assignment]
     if digits >= scale and (given or scale <= 0):
         return value
@@ -226,7 +230,8 @@ def _operator(op: ArithmeticOp) -> FunctionRule:
 
     def rule(name: str, arguments: list[Bound]) -> Bound:
         check_count(name, len(arguments), 2, 2)
-        return arithmetic_call(op, *arguments, f"{name}({arguments[0].text}, {arguments[1].text})")
+        left, right = arguments
+        return arithmetic_call(op, left, right, f"{name}({left.text}, {right.text})")
 
     return rule
 

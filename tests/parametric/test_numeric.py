@@ -1,4 +1,4 @@
-"""Functions of numbers against DuckDB: random values of every type, NULL, zeros, extremes, NaN and infinities."""
+"""Functions of numbers against DuckDB: random values of every type, NULL, extremes, NaN and infinities."""
 
 from __future__ import annotations
 
@@ -15,9 +15,19 @@ from tests.parametric.oracle import Case, Oracle
 
 ROWS = 240
 _INTEGERS = {
-    f"{'u' if unsigned else 'i'}{bits}": (bits, not unsigned) for bits in (8, 16, 32, 64) for unsigned in (False, True)
+    f"{'u' if unsigned else 'i'}{bits}": (bits, not unsigned)
+    for bits in (8, 16, 32, 64)
+    for unsigned in (False, True)
 }
-_DECIMALS = {"p3": (3, 1), "p9": (9, 2), "p18": (18, 4), "p18w": (18, 0), "p28": (28, 6), "p38": (38, 10), "p38w": (38, 0)}
+_DECIMALS = {
+    "p3": (3, 1),
+    "p9": (9, 2),
+    "p18": (18, 4),
+    "p18w": (18, 0),
+    "p28": (28, 6),
+    "p38": (38, 10),
+    "p38w": (38, 0),
+}
 
 
 def _integer(dice: random.Random, bits: int, signed: bool) -> int | None:
@@ -36,14 +46,31 @@ def _decimal(dice: random.Random, precision: int, scale: int) -> Decimal | None:
     if choice < 0.1:
         return None
     if choice < 0.3:
-        digits = dice.choice([end, -end, 0, 5 * 10 ** max(scale - 1, 0), -5 * 10 ** max(scale - 1, 0), 45, -45, 95])
+        digits = dice.choice(
+            [end, -end, 0, 5 * 10 ** max(scale - 1, 0), -5 * 10 ** max(scale - 1, 0), 45, -45, 95]
+        )
     else:
         digits = dice.randint(-end, end) if choice < 0.6 else dice.randint(-min(end, 9999), min(end, 9999))
     kept = max(-end, min(end, digits))
     return Decimal((int(kept < 0), tuple(map(int, str(abs(kept)))), -scale))  # other ways round to 28 digits
 
 
-_SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, float("nan"), float("inf"), float("-inf"), 1e300, -1e300, 1e-300]
+_SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    2.5,
+    -2.5,
+    float("nan"),
+    float("inf"),
+    float("-inf"),
+    1e300,
+    -1e300,
+    1e-300,
+]
 
 
 def _float(dice: random.Random) -> float | None:
@@ -64,13 +91,19 @@ def _table(seed: int) -> pa.Table:
         kind = getattr(pa, f"{'' if signed else 'u'}int{bits}")()
         columns[name] = pa.array([_integer(dice, bits, signed) for _ in range(ROWS)], kind)
     for name, (precision, scale) in _DECIMALS.items():
-        columns[name] = pa.array([_decimal(dice, precision, scale) for _ in range(ROWS)], pa.decimal128(precision, scale))
+        columns[name] = pa.array(
+            [_decimal(dice, precision, scale) for _ in range(ROWS)], pa.decimal128(precision, scale)
+        )
     for name in ("f", "g", "h"):
         columns[name] = pa.array([_float(dice) for _ in range(ROWS)])
     floats = [_float(dice) for _ in range(ROWS)]
-    columns["f32"] = pa.array([x if x is None or abs(x) < 1e30 or x - x != 0 else 1.5 for x in floats], pa.float32())
+    columns["f32"] = pa.array(
+        [x if x is None or abs(x) < 1e30 or x - x != 0 else 1.5 for x in floats], pa.float32()
+    )
     columns["small"] = pa.array([_integer(dice, 8, True) for _ in range(ROWS)], pa.int8())
-    columns["digits"] = pa.array([dice.choice([None, *range(-6, 8), 20, -20, 400, -400]) for _ in range(ROWS)], pa.int32())
+    columns["digits"] = pa.array(
+        [dice.choice([None, *range(-6, 8), 20, -20, 400, -400]) for _ in range(ROWS)], pa.int32()
+    )
     columns["up"] = pa.array([dice.choice([None, *range(-2, 40)]) for _ in range(ROWS)], pa.int32())
     return pa.table(columns)
 
@@ -103,11 +136,21 @@ def _rounded() -> Iterator[Any]:
                 continue
             for digits in (-40, -20, -3, -1, 0, 1, 3, 12):
                 # Beyond all digits of a decimal DuckDB gives 0 for NULL.
-                if column in _DECIMALS and -digits > _DECIMALS[column][0] - _DECIMALS[column][1] - (name == "trunc"):
+                if column in _DECIMALS and -digits > _DECIMALS[column][0] - _DECIMALS[column][1] - (
+                    name == "trunc"
+                ):
                     continue
-                yield case(f"{name}({column}, {digits})", lambda c, x=(name, column, digits): call(x[0], c(x[1]), x[2]), **_TYPED)
+                yield case(
+                    f"{name}({column}, {digits})",
+                    lambda c, x=(name, column, digits): call(x[0], c(x[1]), x[2]),
+                    **_TYPED,
+                )
         for column in ("f", "i16", "i64"):
-            yield case(f"{name}({column}, digits)", lambda c, x=(name, column): call(x[0], c(x[1]), c("digits")), **_TYPED)
+            yield case(
+                f"{name}({column}, digits)",
+                lambda c, x=(name, column): call(x[0], c(x[1]), c("digits")),
+                **_TYPED,
+            )
     yield from _unary("even", ["f", "i32", "p9"])
 
 
@@ -117,21 +160,52 @@ _CLOSE = {"tolerance": 4e-15}
 
 def _floats() -> Iterator[Any]:
     for name in (
-        *("sqrt", "cbrt", "exp", "ln", "log", "log10", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh"),
+        *(
+            "sqrt",
+            "cbrt",
+            "exp",
+            "ln",
+            "log",
+            "log10",
+            "log2",
+            "sin",
+            "cos",
+            "tan",
+            "asin",
+            "acos",
+            "atan",
+            "sinh",
+            "cosh",
+        ),
         *("tanh", "asinh", "acosh", "atanh", "degrees", "radians"),
     ):
         yield from _unary(name, ["f", "i32", "p9", "u64", "f32"], **_CLOSE, **_TYPED)
     for name in ("pow", "power", "atan2", "fmod", "fdiv", "log", "nextafter"):
         yield case(f"{name}(f, g)", lambda c, name=name: call(name, c("f"), c("g")), tolerance=1e-13)
         yield case(f"{name}(g, h)", lambda c, name=name: call(name, c("g"), c("h")), tolerance=1e-13)
-        yield case(f"{name}(f, i8)", lambda c, name=name: call(name, c("f"), c("i8")), tolerance=1e-13, constants=False)
+        yield case(
+            f"{name}(f, i8)",
+            lambda c, name=name: call(name, c("f"), c("i8")),
+            tolerance=1e-13,
+            constants=False,
+        )
     yield case("pi()", lambda c: call("pi"))
     for name in ("isnan", "isfinite", "isinf"):
         yield from _unary(name, ["f", "f32", "i32"], **_TYPED)
 
 
 def _whole() -> Iterator[Any]:
-    pairs = [("i8", "small"), ("i16", "i8"), ("i32", "i16"), ("i64", "i32"), ("u8", "u16"), ("u64", "i64"), ("u8", "i8"), ("u32", "i32"), ("i64", "u16")]
+    pairs = [
+        ("i8", "small"),
+        ("i16", "i8"),
+        ("i32", "i16"),
+        ("i64", "i32"),
+        ("u8", "u16"),
+        ("u64", "i64"),
+        ("u8", "i8"),
+        ("u32", "i32"),
+        ("i64", "u16"),
+    ]
     for name in ("gcd", "lcm"):
         for a, b in pairs:
             if (name, a) == ("lcm", "u64"):
@@ -176,7 +250,23 @@ def one(expression: Any) -> Any:
 def test_methods_are_the_functions() -> None:
     x = lit(2.25)
     for name in (
-        *("abs", "sign", "round", "trunc", "floor", "ceil", "sqrt", "cbrt", "exp", "ln", "log10", "log2", "sin", "cos", "tan"),
+        *(
+            "abs",
+            "sign",
+            "round",
+            "trunc",
+            "floor",
+            "ceil",
+            "sqrt",
+            "cbrt",
+            "exp",
+            "ln",
+            "log10",
+            "log2",
+            "sin",
+            "cos",
+            "tan",
+        ),
         *("atan", "sinh", "cosh", "tanh", "degrees", "radians"),
     ):
         assert one(getattr(x, name)()) == one(call(name, 2.25)), name
@@ -187,7 +277,13 @@ def test_methods_are_the_functions() -> None:
     assert one(x.round(1)) == 2.3
     assert (one(x**2), one(2 ** lit(3)), one(x.pow(0.5))) == (5.0625, 8.0, 1.5)
     six = lit(6)
-    assert (one(six << 2), one(six >> 1), one(six.bit_and(3)), one(six.bit_or(1)), one(six.bit_xor(3))) == (24, 3, 2, 7, 5)
+    assert (one(six << 2), one(six >> 1), one(six.bit_and(3)), one(six.bit_or(1)), one(six.bit_xor(3))) == (
+        24,
+        3,
+        2,
+        7,
+        5,
+    )
     assert (one(six.bit_not()), one(six.bit_count())) == (-7, 2)
 
 
@@ -213,7 +309,7 @@ def test_decimals_stay_exact() -> None:
         (call("bit_not", 1.5), "INVALID_FILTER"),
         (call("pi", 1), "INVALID_FILTER"),
         (call("factorial", 34), "QUERY_FAILED"),
-        (call("abs", col("one") - (1 << 63)), "QUERY_FAILED"),
+        (call("abs", -(1 << 63)), "QUERY_FAILED"),
         (lit(1) << 63, "QUERY_FAILED"),
     ],
 )
