@@ -143,11 +143,8 @@ REWRITES: dict[str, tuple[int, Callable[..., Expr]]] = {
     "nullif": (2, _nullif),
     "if": (3, _if),
     "ifnull": (2, lambda value, other: Coalesce((value, other))),
-<<<<<<< HEAD
     "date_add": (2, lambda date, step: date + step),
-=======
     "bit_length": (1, lambda value: Function("byte_length", (value,)) * 8),
->>>>>>> h4e
 }
 
 
@@ -192,9 +189,10 @@ TEXT_FUNCTIONS: dict[tuple[str, ...], FunctionRule] = {
 }
 
 # Families with a file of their own use the rules above, so they come last.
+from querymode.functions_number import NUMBER_FUNCTIONS  # noqa: E402
 from querymode.functions_time import TIME_FUNCTIONS  # noqa: E402
 
-FAMILIES = (TEXT_FUNCTIONS, TIME_FUNCTIONS)
+FAMILIES = (TEXT_FUNCTIONS, NUMBER_FUNCTIONS, TIME_FUNCTIONS)
 
 #: Every name, in lower case.
 FUNCTIONS: dict[str, FunctionRule] = {

@@ -54,8 +54,8 @@ test {
     _ = @import("format/text/json.zig");
     _ = @import("format/text/json_fuzz.zig");
     _ = @import("kernel/arithmetic.zig");
-    _ = @import("kernel/block_filter.zig");
     _ = @import("kernel/bit_compress.zig");
+    _ = @import("kernel/block_filter.zig");
     _ = @import("kernel/boolean.zig");
     _ = @import("kernel/calendar.zig");
     _ = @import("kernel/cast.zig");
@@ -63,19 +63,27 @@ test {
     _ = @import("kernel/compare.zig");
     _ = @import("kernel/construct.zig");
     _ = @import("kernel/difference.zig");
+    _ = @import("kernel/each.zig");
     _ = @import("kernel/grouped.zig");
     _ = @import("kernel/hash.zig");
     _ = @import("kernel/in_list.zig");
     _ = @import("kernel/interval_part.zig");
     _ = @import("kernel/like.zig");
+    _ = @import("kernel/math.zig");
     _ = @import("kernel/moment.zig");
+    _ = @import("kernel/numeric.zig");
+    _ = @import("kernel/power.zig");
     _ = @import("kernel/radix_sort.zig");
     _ = @import("kernel/reduce.zig");
     _ = @import("kernel/sort_keys.zig");
     _ = @import("kernel/take.zig");
     _ = @import("kernel/temporal.zig");
     _ = @import("kernel/text.zig");
-<<<<<<< HEAD
+    _ = @import("kernel/text_case.zig");
+    _ = @import("kernel/text_cut.zig");
+    _ = @import("kernel/text_make.zig");
+    _ = @import("kernel/text_search.zig");
+    _ = @import("kernel/time_format.zig");
     _ = @import("operator/accumulate/collected.zig");
     _ = @import("operator/accumulate/counts.zig");
     _ = @import("operator/accumulate/extremes.zig");
@@ -85,13 +93,6 @@ test {
     _ = @import("operator/accumulate/rows.zig");
     _ = @import("operator/accumulate/sums.zig");
     _ = @import("operator/accumulator.zig");
-    _ = @import("kernel/time_format.zig");
-=======
-    _ = @import("kernel/text_case.zig");
-    _ = @import("kernel/text_cut.zig");
-    _ = @import("kernel/text_make.zig");
-    _ = @import("kernel/text_search.zig");
->>>>>>> h4e
     _ = @import("operator/aggregate.zig");
     _ = @import("operator/group_keys.zig");
     _ = @import("operator/group_table.zig");
