@@ -84,9 +84,11 @@ class Aggregates:
     def columns(self) -> set[str]:
         return {name for name, _ in self._calls.values()}
 
-    def call(self, node: exp.Anonymous, condition: exp.Expression | None = None) -> Expr:
+    def call(self, node: exp.Anonymous, condition: exp.Expr | None = None) -> Expr:
         name = self._name(node)
         arguments, distinct, order = _arguments(node)
+        if any(isinstance(argument, exp.Star) for argument in arguments) and (name != "count" or distinct):
+            raise self._translator.text.error("INVALID_AGGREGATE", f"{name} of * is not defined", node)
         values = [self._argument(argument) for argument in arguments if not isinstance(argument, exp.Star)]
         where = self._condition(condition)
         if name in _BESIDE:
@@ -97,7 +99,7 @@ class Aggregates:
         return self._column(name, aggregate, node)
 
     def within_group(
-        self, node: exp.Anonymous, order: Sequence[exp.Ordered], condition: exp.Expression | None
+        self, node: exp.Anonymous, order: Sequence[exp.Ordered], condition: exp.Expr | None
     ) -> Expr:
         name = self._name(node)
         op = _PERCENTILES.get(name)
@@ -121,10 +123,10 @@ class Aggregates:
             raise translator.text.error("INVALID_AGGREGATE", message, node)
         return name
 
-    def _argument(self, node: exp.Expression) -> Expr:
+    def _argument(self, node: exp.Expr) -> Expr:
         return self._translator.in_clause("an aggregate", lambda: self._translator.expression(node))
 
-    def _condition(self, node: exp.Expression | None) -> Expr | None:
+    def _condition(self, node: exp.Expr | None) -> Expr | None:
         if node is None:
             return None
         return self._translator.in_clause("FILTER", lambda: self._translator.condition(node))
@@ -154,7 +156,7 @@ class Aggregates:
         fraction = Literal(self._fraction(name, values[1], node))
         return Aggregate(_PERCENTILES[name], values[0], (fraction,), distinct=distinct, where=where)
 
-    def _fraction(self, name: str, value: Expr, node: exp.Expression) -> Decimal | float | int:
+    def _fraction(self, name: str, value: Expr, node: exp.Expr) -> Decimal | float | int:
         if isinstance(value, Literal) and isinstance(value.value, (Decimal, float, int)):
             return value.value
         raise self._translator.text.not_supported(
@@ -171,7 +173,7 @@ class Aggregates:
         self._sort(node, [(values[1], _BESIDE[name], False)])
         return self._column(name, Aggregate(AggregateOp.FIRST, values[0], where=And(tuple(present))), node)
 
-    def _sort(self, node: exp.Expression, keys: list[SortKey]) -> None:
+    def _sort(self, node: exp.Expr, keys: list[SortKey]) -> None:
         """All aggregates of a SELECT see rows in one order."""
         if self.order and _order_key(self.order) != _order_key(keys):
             raise self._translator.text.not_supported(
@@ -179,7 +181,7 @@ class Aggregates:
             )
         self.order = tuple(keys)
 
-    def _column(self, name: str, aggregate: Aggregate, node: exp.Expression) -> Expr:
+    def _column(self, name: str, aggregate: Aggregate, node: exp.Expr) -> Expr:
         key = fingerprint(aggregate)
         if key not in self._calls:
             names = self._translator.names
@@ -195,7 +197,7 @@ def _order_key(keys: Sequence[SortKey]) -> list[object]:
     return [(fingerprint(value), descends, first) for value, descends, first in keys]
 
 
-def _arguments(node: exp.Anonymous) -> tuple[Sequence[exp.Expression], bool, list[exp.Ordered]]:
+def _arguments(node: exp.Anonymous) -> tuple[Sequence[exp.Expr], bool, list[exp.Ordered]]:
     """The arguments of an aggregate, whether they are DISTINCT, and the ORDER BY behind the last one."""
     arguments = list(node.expressions)
     distinct = bool(arguments) and isinstance(arguments[0], exp.Distinct)

@@ -46,7 +46,7 @@ class Binder:
         self._clock: Clock | None = None
         self.tables = Tables(session)
         #: Where expressions come from: by their identity, and kept alive with it.
-        self.origins: dict[int, tuple[Expr, exp.Expression]] = {}
+        self.origins: dict[int, tuple[Expr, exp.Expr]] = {}
 
     @property
     def asked_time(self) -> bool:
@@ -61,7 +61,7 @@ class Binder:
             self._clock = Clock()
         return self._clock.literal(name)
 
-    def query(self, node: exp.Expression, parent: Scope | None) -> Block:
+    def query(self, node: exp.Expr, parent: Scope | None) -> Block:
         """A query in parentheses or not, with the scope around it. Its alias is its user's concern."""
         with_ = node.args.get("with_")
         if with_ is not None:
@@ -78,7 +78,7 @@ class Binder:
             return self._with_tail(node, bind_values(self, node, parent), parent)
         raise self.text.not_supported(f"{type(node).key.upper()} as a query", node)
 
-    def _with_tail(self, node: exp.Expression, block: Block, parent: Scope | None) -> Block:
+    def _with_tail(self, node: exp.Expr, block: Block, parent: Scope | None) -> Block:
         """ORDER BY and LIMIT behind a set operation or parentheses: over its columns."""
         if not any(node.args.get(part) is not None for part in TAIL):
             return block
@@ -116,7 +116,7 @@ class Binder:
     # ---- helpers of all rooms ----
 
     def renamed(
-        self, fields: Sequence[Field], columns: Sequence[exp.Identifier], node: exp.Expression
+        self, fields: Sequence[Field], columns: Sequence[exp.Identifier], node: exp.Expr
     ) -> list[Field]:
         """Columns under the names of an alias such as `t(a, b)`; those behind the last one keep theirs."""
         if len(columns) > len(fields):
@@ -124,17 +124,17 @@ class Binder:
         new = [Field(_identifier(name), field.column) for name, field in zip(columns, fields, strict=False)]
         return [*new, *fields[len(columns) :]]
 
-    def refuse_others(self, node: exp.Expression, known: Sequence[str], what: str) -> None:
+    def refuse_others(self, node: exp.Expr, known: Sequence[str], what: str) -> None:
         """An argument of the tree that nobody looks at is a construct that would be lost without a word."""
         for name, value in node.args.items():
             if value and name not in known:
                 word = _ARGUMENT_WORDS.get(name, name.rstrip("_").upper().replace("_", " "))
                 place = value[0] if isinstance(value, list) else value
-                place = place if isinstance(place, exp.Expression) else node
+                place = place if isinstance(place, exp.Expr) else node
                 raise self.text.not_supported(f"{word} in {what}", place)
 
 
-def _identifier(node: exp.Expression) -> str:
+def _identifier(node: exp.Expr) -> str:
     return node.name
 
 

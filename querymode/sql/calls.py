@@ -23,10 +23,12 @@ def call(translator: Translator, node: exp.Anonymous) -> Expr:
         return moment
     if name == "coalesce" or name == "ifnull":
         return _coalesce(translator, name, arguments, node)
+    if name in ("concat", "concat_ws"):
+        arguments = [translator.as_text(argument) for argument in arguments]
     return Function(name, tuple(arguments))
 
 
-def _coalesce(translator: Translator, name: str, arguments: list[Expr], node: exp.Expression) -> Expr:
+def _coalesce(translator: Translator, name: str, arguments: list[Expr], node: exp.Expr) -> Expr:
     if not arguments:
         raise translator.text.error("INVALID_FILTER", f"{name} takes at least one value", node)
     return Coalesce(tuple(translator.fitted(arguments)))
@@ -55,7 +57,7 @@ def trim(translator: Translator, node: exp.Trim) -> Expr:
 
 
 #: Words that ask for the time without parentheses.
-_CURRENT: dict[type[exp.Expression], str] = {
+_CURRENT: dict[type[exp.Expr], str] = {
     exp.CurrentDate: "current_date",
     exp.CurrentTime: "current_time",
     exp.CurrentTimestamp: "current_timestamp",
@@ -64,7 +66,7 @@ _CURRENT: dict[type[exp.Expression], str] = {
 }
 
 
-def current(translator: Translator, node: exp.Expression) -> Expr:
+def current(translator: Translator, node: exp.Expr) -> Expr:
     """The time at which the query was asked, the same everywhere in it."""
     found = translator.binder.now(_CURRENT[type(node)])
     assert found is not None
@@ -83,9 +85,7 @@ def filtered_call(translator: Translator, node: exp.Filter) -> Expr:
     return translator.aggregates.call(node.this, condition)
 
 
-def within_group(
-    translator: Translator, node: exp.WithinGroup, condition: exp.Expression | None = None
-) -> Expr:
+def within_group(translator: Translator, node: exp.WithinGroup, condition: exp.Expr | None = None) -> Expr:
     """`percentile_cont(0.5) WITHIN GROUP (ORDER BY x)`."""
     if not isinstance(node.this, exp.Anonymous) or not isinstance(node.expression, exp.Order):
         raise translator.text.not_supported("WITHIN GROUP here", node)

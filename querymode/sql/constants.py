@@ -42,6 +42,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from querymode.types import DataType
 
+TIME = time(TimeUnit.MICROSECOND)
 TIMESTAMP = timestamp(TimeUnit.MICROSECOND)
 
 _TYPES: dict[DType, DataType] = {
@@ -62,7 +63,7 @@ _TYPES: dict[DType, DataType] = {
     DType.CHAR: UTF8,
     DType.VARBINARY: BINARY,
     DType.DATE: DATE,
-    DType.TIME: time(),
+    DType.TIME: TIME,
     DType.TIMESTAMP: TIMESTAMP,
     DType.TIMESTAMPNTZ: TIMESTAMP,
     DType.DATETIME: TIMESTAMP,
@@ -165,6 +166,8 @@ _DATE = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})\s*")
 _TIMESTAMP = re.compile(
     r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?\s*"
 )
+_TIME = re.compile(r"\s*(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?\s*")
+_ODD_FLOATS = ("nan", "inf", "-inf", "infinity", "-infinity")
 _TRUTHS = {"true": True, "t": True, "1": True, "yes": True, "y": True} | {
     "false": False,
     "f": False,
@@ -186,7 +189,7 @@ def _plain_text_as(text: str, target: DataType) -> object | None:
     if is_integer(target) and _INTEGER.fullmatch(text):
         value = int(text)
         return value if literals.fit(value, target) is not None else None
-    if is_float(target) and _NUMBER.fullmatch(text):
+    if is_float(target) and (_NUMBER.fullmatch(text) or text.strip().lower() in _ODD_FLOATS):
         return float(text)
     if is_decimal(target) and _NUMBER.fullmatch(text):
         exact = Decimal(text.strip())
@@ -195,8 +198,15 @@ def _plain_text_as(text: str, target: DataType) -> object | None:
         if target == DATE and (found := _DATE.fullmatch(text)):
             return dt.date(*map(int, found.groups()))
         if target == TIMESTAMP and (found := _TIMESTAMP.fullmatch(text)):
-            *parts, fraction = found.groups(default="0")
-            return dt.datetime(*map(int, parts), int(fraction.ljust(6, "0")))  # type: ignore[arg-type]
+            year, month, day, hour, minute, second, fraction = found.groups(default="0")
+            date = dt.date(int(year), int(month), int(day))
+            return dt.datetime.combine(date, _time(hour, minute, second, fraction))
+        if target == TIME and (found := _TIME.fullmatch(text)):
+            return _time(*found.groups(default="0"))
     except ValueError:
         return None
     return None
+
+
+def _time(hour: str, minute: str, second: str, fraction: str) -> dt.time:
+    return dt.time(int(hour), int(minute), int(second), int(fraction.ljust(6, "0")))

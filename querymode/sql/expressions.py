@@ -37,7 +37,7 @@ from querymode.sql.aggregates import Aggregates
 from querymode.sql.rewrite import parts_of
 from querymode.sql.scope import Ambiguous
 from querymode.sql.subquery import ANY, EXISTS, IN, SCALAR, Subquery
-from querymode.types import BOOL, NULL, UTF8, is_numeric
+from querymode.types import BINARY, BOOL, NULL, UTF8, is_numeric
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ _ARITHMETIC = {
     exp.Mod: ArithmeticOp.MODULO,
 }
 #: Operators that are functions by another name.
-_FUNCTIONS: dict[type[exp.Expression], str] = {
+_FUNCTIONS: dict[type[exp.Expr], str] = {
     exp.Pow: "power",
     exp.BitwiseAnd: "bit_and",
     exp.BitwiseOr: "bit_or",
@@ -105,18 +105,18 @@ class Translator:
 
     # ---- the way in ----
 
-    def expression(self, node: exp.Expression) -> Expr:
+    def expression(self, node: exp.Expr) -> Expr:
         """An expression of any type that has one."""
         result = self.translate(node)
         self.check(result, node)
         return result
 
-    def condition(self, node: exp.Expression) -> Expr:
+    def condition(self, node: exp.Expr) -> Expr:
         """An expression that is true or false."""
         result = self.translate(node)
         return self.as_condition(result, node)
 
-    def as_condition(self, value: Expr, node: exp.Expression) -> Expr:
+    def as_condition(self, value: Expr, node: exp.Expr) -> Expr:
         data_type = self.check(value, node)
         if data_type in (BOOL, NULL):
             return value
@@ -138,14 +138,14 @@ class Translator:
 
     # ---- types and places ----
 
-    def check(self, value: Expr, node: exp.Expression | None = None) -> DataType:
+    def check(self, value: Expr, node: exp.Expr | None = None) -> DataType:
         """The type; an error in it points at the smallest part that has it."""
         try:
             return self.names.type_of(value)
         except QueryModeError as failure:
             raise self._located(failure, value, node) from None
 
-    def _located(self, failure: QueryModeError, value: Expr, node: exp.Expression | None) -> QueryModeError:
+    def _located(self, failure: QueryModeError, value: Expr, node: exp.Expr | None) -> QueryModeError:
         for part in parts_of(value):
             try:
                 self.names.type_of(part)
@@ -153,12 +153,12 @@ class Translator:
                 return self._located(inner, part, node)
         return self.text.located(failure, self.binder.origins.get(id(value), (None, node))[1])
 
-    def noted(self, value: Expr, node: exp.Expression) -> Expr:
+    def noted(self, value: Expr, node: exp.Expr) -> Expr:
         """Remembers where an expression comes from."""
         self.binder.origins[id(value)] = (value, node)
         return value
 
-    def translate(self, node: exp.Expression) -> Expr:
+    def translate(self, node: exp.Expr) -> Expr:
         rule = _RULES.get(type(node))
         if rule is None:
             raise self.text.not_supported(_described(node), node)
@@ -228,12 +228,17 @@ class Translator:
     # ---- constants ----
 
     def literal(self, node: exp.Literal) -> Expr:
-        if node.is_string:
-            return Literal(node.this)
-        found = constants.number(node.this)
+        return Literal(node.this) if node.is_string else self._number(node.this, node)
+
+    def _number(self, text: str, node: exp.Expr) -> Expr:
+        found = constants.number(text)
         if found is None:
-            raise self.text.error("INVALID_FILTER", f"{node.this} is too large for a number", node)
+            raise self.text.error("INVALID_FILTER", f"{text} is too large for a number", node)
         return found
+
+    def string(self, node: exp.Expr) -> Expr:
+        """`e'…'` and `$$…$$`."""
+        return Literal(node.this)
 
     def null(self, node: exp.Null) -> Expr:
         return Literal(None)
@@ -242,7 +247,7 @@ class Translator:
         return Literal(bool(node.this))
 
     def hexadecimal(self, node: exp.HexString) -> Expr:
-        return self.literal(exp.Literal.number(f"0x{node.this}"))
+        return self._number(f"0x{node.this}", node)
 
     def placeholder(self, node: exp.Placeholder) -> Expr:
         return self.binder.parameters.value(node)
@@ -320,7 +325,7 @@ class Translator:
     def arithmetic(self, node: exp.Binary) -> Expr:
         """`a + b + c` is a tree as deep as it is long: walked, not recursed into."""
         links: list[exp.Binary] = []
-        left: exp.Expression = node
+        left: exp.Expr = node
         while type(left) in _ARITHMETIC:
             assert isinstance(left, exp.Binary)
             links.append(left)
@@ -344,7 +349,13 @@ class Translator:
         return Function(_FUNCTIONS[type(node)], tuple(values))
 
     def concatenation(self, node: exp.DPipe) -> Expr:
-        return Function("||", tuple(self.translate(part) for part in _chain(node)))
+        parts = [self.as_text(self.translate(part)) for part in _chain(node)]
+        texts = [part.value for part in parts if isinstance(part, Literal) and isinstance(part.value, str)]
+        return Literal("".join(texts)) if len(texts) == len(parts) else Function("||", tuple(parts))
+
+    def as_text(self, value: Expr) -> Expr:
+        """What is neither text nor bytes is written out as text."""
+        return value if self.check(value) in (UTF8, BINARY, NULL) else Cast(value, UTF8, False)
 
     def bit_not(self, node: exp.BitwiseNot) -> Expr:
         return Function("bit_not", (self.translate(node.this),))
@@ -425,7 +436,7 @@ class Translator:
         return self.subquery(EXISTS, node.this, node, ())
 
     def _quantified(
-        self, node: exp.Binary, operand: exp.Expression, side: exp.Any | exp.All, op: CompareOp
+        self, node: exp.Binary, operand: exp.Expr, side: exp.Any | exp.All, op: CompareOp
     ) -> Expr:
         """ALL is what ANY of the opposite is not; = ANY is IN."""
         query = side.this
@@ -441,8 +452,8 @@ class Translator:
     def subquery(
         self,
         kind: str,
-        query: exp.Expression,
-        node: exp.Expression,
+        query: exp.Expr,
+        node: exp.Expr,
         operands: Sequence[Expr],
         op: CompareOp | None = None,
     ) -> Expr:
@@ -538,10 +549,10 @@ def _fields(value: Expr, names: Sequence[str]) -> Expr:
     return value
 
 
-def _chain(node: exp.Expression) -> list[exp.Expression]:
+def _chain(node: exp.Expr) -> list[exp.Expr]:
     """The operands of a chain of one operator, which the tree nests to the left."""
     kind = type(node)
-    operands: list[exp.Expression] = []
+    operands: list[exp.Expr] = []
     while type(node) is kind:
         assert isinstance(node, exp.Binary)
         operands.append(node.expression)
@@ -551,8 +562,8 @@ def _chain(node: exp.Expression) -> list[exp.Expression]:
     return operands
 
 
-def _described(node: exp.Expression) -> str:
-    words = {
+def _described(node: exp.Expr) -> str:
+    words: dict[type[exp.Expr], str] = {
         exp.Window: "a window function",
         exp.Star: "* inside an expression",
         exp.Lambda: "a lambda",
@@ -570,9 +581,11 @@ def _described(node: exp.Expression) -> str:
     return found if found is not None else type(node).key.upper().replace("_", " ")
 
 
-_RULES: dict[type[exp.Expression], Callable[[Translator, Any], Expr]] = {
+_RULES: dict[type[exp.Expr], Callable[[Translator, Any], Expr]] = {
     exp.Column: Translator.column,
     exp.Literal: Translator.literal,
+    exp.ByteString: Translator.string,
+    exp.RawString: Translator.string,
     exp.Null: Translator.null,
     exp.Boolean: Translator.boolean,
     exp.HexString: Translator.hexadecimal,

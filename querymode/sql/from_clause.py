@@ -32,7 +32,7 @@ class FromBinder:
         self.translator = translator
         self.scope = translator.scope
 
-    def bind(self, first: exp.Expression, joins: Sequence[exp.Join]) -> Source:
+    def bind(self, first: exp.Expr, joins: Sequence[exp.Join]) -> Source:
         source = self._relation(first)
         for join in joins:
             source = self._join(source, join)
@@ -40,7 +40,7 @@ class FromBinder:
 
     # ---- one relation ----
 
-    def _relation(self, node: exp.Expression) -> Source:
+    def _relation(self, node: exp.Expr) -> Source:
         if isinstance(node, exp.Table):
             return self._table(node)
         if isinstance(node, exp.Subquery):
@@ -71,7 +71,7 @@ class FromBinder:
         self._add(alias, "", fields)
         return source
 
-    def _query(self, node: exp.Expression, alias: exp.TableAlias | None) -> Source:
+    def _query(self, node: exp.Expr, alias: exp.TableAlias | None) -> Source:
         """A query; it may read the relations to its left, which makes it LATERAL."""
         self.binder.refuse_others(
             node, ("this", "alias", "with_", "expressions", "order", "limit", "offset"), "FROM"

@@ -97,7 +97,7 @@ def _unit(translator: Translator, node: exp.Interval) -> str | None:
     return known
 
 
-def _number(node: exp.Expression | None) -> Fraction | None:
+def _number(node: exp.Expr | None) -> Fraction | None:
     if isinstance(node, exp.Neg):
         inner = _number(node.this)
         return None if inner is None else -inner

@@ -77,7 +77,7 @@ def join(
 
 
 def _pairs(keys: list[Key], residual: list[Expr]) -> tuple[list[tuple[Expr, Expr]], bool]:
-    """Keys as a join takes them. Where some take NULLs for equal, all do; the residual refuses the others'."""
+    """Keys as a join takes them. Where some take NULLs for equal, all do; the residual refuses theirs."""
     null_equal = any(key.nulls for key in keys)
     if null_equal:
         residual += [IsNull(key.right, True) for key in keys if not key.nulls]

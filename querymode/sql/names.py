@@ -22,6 +22,8 @@ class Names:
         self._index: dict[str, int] = {}
         self._fields: list[tuple[str, DataType]] = []
         self._copies: dict[str, int] = {}
+        #: Types of expressions by their identity, which lasts as long as they are kept here.
+        self._types: dict[int, tuple[Expr, DataType]] = {}
 
     def new(self, wish: str, data_type: DataType) -> str:
         """A name that nothing else in the query has: the wish itself where it is free."""
@@ -43,7 +45,11 @@ class Names:
         return [self.new(name, data_type) for name, data_type in schema]
 
     def type_of(self, expression: Expr) -> DataType:
-        return bind(expression, self).type  # type: ignore[arg-type]
+        known = self._types.get(id(expression))
+        if known is None:
+            known = (expression, bind(expression, self).type)  # type: ignore[arg-type]
+            self._types[id(expression)] = known
+        return known[1]
 
     # ---- as bind.py sees it ----
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-_OPERATORS: dict[type[exp.Expression], str] = {
+_OPERATORS: dict[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",
     exp.Mul: "*",
@@ -53,7 +53,7 @@ def unique_names(names: Sequence[str]) -> list[str]:
     return result
 
 
-def expression_name(node: exp.Expression) -> str:
+def expression_name(node: exp.Expr) -> str:
     """The name of an expression without an alias."""
     if isinstance(node, exp.Paren):
         return expression_name(node.this)
@@ -62,7 +62,7 @@ def expression_name(node: exp.Expression) -> str:
     return _shown(node, 0)
 
 
-def _shown(node: exp.Expression, depth: int) -> str:
+def _shown(node: exp.Expr, depth: int) -> str:
     rule = _RULES.get(type(node))
     if depth > _DEEPEST:
         return "…"
@@ -78,7 +78,7 @@ def _column(node: exp.Column, depth: int) -> str:
     return ".".join(_identifier(part) for part in node.parts)
 
 
-def _identifier(node: exp.Expression) -> str:
+def _identifier(node: exp.Expr) -> str:
     name = node.name
     if re.fullmatch(r"[a-z_][a-z0-9_]*", name) and name not in KEYWORDS:
         return name
@@ -105,7 +105,7 @@ def _call(node: exp.Anonymous, depth: int) -> str:
     return f"{name}({', '.join(_argument(argument, depth) for argument in node.expressions)})"
 
 
-def _argument(node: exp.Expression, depth: int) -> str:
+def _argument(node: exp.Expr, depth: int) -> str:
     if isinstance(node, exp.Distinct):
         return "DISTINCT " + ", ".join(_argument(part, depth) for part in node.expressions)
     if isinstance(node, exp.Order):
@@ -114,7 +114,7 @@ def _argument(node: exp.Expression, depth: int) -> str:
     return _shown(node, depth)
 
 
-def _ordered(node: exp.Expression, depth: int) -> str:
+def _ordered(node: exp.Expr, depth: int) -> str:
     if not isinstance(node, exp.Ordered):
         return _shown(node, depth)
     return _shown(node.this, depth) + (" DESC" if node.args.get("desc") else "")
@@ -145,7 +145,7 @@ def _case(node: exp.Case, depth: int) -> str:
 def _logical(node: exp.And | exp.Or, depth: int) -> str:
     word = "AND" if isinstance(node, exp.And) else "OR"
     terms: list[str] = []
-    left: exp.Expression = node
+    left: exp.Expr = node
     while type(left) is type(node):
         terms.append(_shown(left.expression, depth))
         left = left.this
@@ -195,14 +195,14 @@ def _extract(node: exp.Extract, depth: int) -> str:
 def _form(name: str, *parts: str) -> Callable[[Any, int], str]:
     """A function with a grammar of its own, written as a call of its parts."""
 
-    def shown(node: exp.Expression, depth: int) -> str:
+    def shown(node: exp.Expr, depth: int) -> str:
         given = [node.args[part] for part in parts if node.args.get(part) is not None]
         return f"{name}({', '.join(_shown(part, depth) for part in given)})"
 
     return shown
 
 
-_RULES: dict[type[exp.Expression], Callable[[Any, int], str]] = {
+_RULES: dict[type[exp.Expr], Callable[[Any, int], str]] = {
     exp.Column: _column,
     exp.Literal: _literal,
     exp.Null: lambda node, depth: "NULL",

@@ -66,7 +66,7 @@ class Parameters:
 
 
 def _name(node: exp.Placeholder) -> str:
-    return node.this.name if isinstance(node.this, exp.Expression) else str(node.this)
+    return node.this.name if isinstance(node.this, exp.Expr) else str(node.this)
 
 
 def _mismatch(missing: list[str], unknown: list[str]) -> Exception:

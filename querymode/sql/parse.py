@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.duckdb import DuckDBParser
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from querymode.errors import QueryModeError, error
 
@@ -48,7 +48,7 @@ class Statement:
 
     __slots__ = ("explain", "parameter_count", "text", "tree")
 
-    def __init__(self, text: Text, tree: exp.Expression, explain: str, parameter_count: int) -> None:
+    def __init__(self, text: Text, tree: exp.Expr, explain: str, parameter_count: int) -> None:
         self.text = text
         self.tree = tree
         self.explain = explain
@@ -63,7 +63,7 @@ class Text:
         self.sql = sql
 
     def error(
-        self, code: str, message: str, node: exp.Expression | None, *, column: str | None = None
+        self, code: str, message: str, node: exp.Expr | None, *, column: str | None = None
     ) -> QueryModeError:
         """An error about a part of the text."""
         start, end = span_of(node) if node is not None else (None, None)
@@ -76,10 +76,10 @@ class Text:
             return error(code, message, column=column)
         return error(code, f"{message}\n{self.excerpt(start, end)}", column=column, offset=start)
 
-    def not_supported(self, what: str, node: exp.Expression | None) -> QueryModeError:
+    def not_supported(self, what: str, node: exp.Expr | None) -> QueryModeError:
         return self.error("NOT_SUPPORTED", f"{what} is not supported yet", node)
 
-    def located(self, failure: QueryModeError, node: exp.Expression | None) -> QueryModeError:
+    def located(self, failure: QueryModeError, node: exp.Expr | None) -> QueryModeError:
         """The same error with its place, unless it has one."""
         if failure.offset is not None or node is None:
             return failure
@@ -121,7 +121,7 @@ def _window(line: str, column: int) -> tuple[str, int]:
     return shown, column - first
 
 
-def span_of(node: exp.Expression) -> tuple[int | None, int | None]:
+def span_of(node: exp.Expr) -> tuple[int | None, int | None]:
     """Where a part of the tree stands in the text, as far as its names and constants say."""
     start: int | None = None
     end: int | None = None
@@ -187,13 +187,13 @@ def _number_parameters(tokens: list[Token]) -> tuple[list[Token], int]:
             numbered.append(token)
             continue
         count += 1
-        place = {"line": token.line, "col": token.col, "start": token.start, "end": token.end}
-        numbered.append(Token(TokenType.PARAMETER, "$", **place))
-        numbered.append(Token(TokenType.NUMBER, f"?{count}", **place))
+        place = (token.line, token.col, token.start, token.end)
+        numbered.append(Token(TokenType.PARAMETER, "$", *place))
+        numbered.append(Token(TokenType.NUMBER, f"?{count}", *place))
     return numbered, count
 
 
-def _tree(tokens: list[Token], sql: str, text: Text) -> exp.Expression:
+def _tree(tokens: list[Token], sql: str, text: Text) -> exp.Expr:
     if not tokens or all(token.token_type == TokenType.SEMICOLON for token in tokens):
         raise text.error_at("SQL_SYNTAX", "the text holds no statement", None)
     _refuse_second(tokens, text)

@@ -19,7 +19,7 @@ from querymode.types import INT64
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from querymode.sql.binder import Binder
@@ -46,7 +46,7 @@ class Item:
     __slots__ = ("alias", "busy", "name", "node", "value")
 
     def __init__(
-        self, name: str, node: exp.Expression | None, value: Expr | None = None, alias: str | None = None
+        self, name: str, node: exp.Expr | None, value: Expr | None = None, alias: str | None = None
     ) -> None:
         self.name = name
         self.node = node
@@ -138,7 +138,7 @@ class SelectBinder:
             else:
                 yield Item(self._own_name(node), node)
 
-    def _own_name(self, node: exp.Expression) -> str:
+    def _own_name(self, node: exp.Expr) -> str:
         """A column keeps the spelling of its table."""
         if isinstance(node, exp.Column):
             try:
@@ -206,7 +206,7 @@ class SelectBinder:
 
     # ---- GROUP BY and HAVING ----
 
-    def _plain(self, clause: str, node: exp.Expression) -> Expr:
+    def _plain(self, clause: str, node: exp.Expr) -> Expr:
         return self.translator.in_clause(clause, lambda: self.translator.expression(node))
 
     def _group_by(self, group: exp.Group) -> None:
@@ -239,7 +239,7 @@ class SelectBinder:
         else:
             self._keys[key] = (self.names.new("key", self.translator.check(value)), value)
 
-    def _ordinal(self, node: exp.Expression, clause: str) -> int | None:
+    def _ordinal(self, node: exp.Expr, clause: str) -> int | None:
         """`GROUP BY 2`: the place in the list, from 0."""
         if not isinstance(node, exp.Literal) or node.is_string or not node.this.isdigit():
             return None
@@ -330,7 +330,7 @@ class SelectBinder:
 
     # ---- DISTINCT, ORDER BY, LIMIT ----
 
-    def _distinct_on(self) -> list[exp.Expression]:
+    def _distinct_on(self) -> list[exp.Expr]:
         distinct = self.node.args.get("distinct")
         on = distinct.args.get("on") if distinct is not None else None
         if on is None:
@@ -347,7 +347,7 @@ class SelectBinder:
                 continue
             yield self._order_value(term.this), down, nulls_first
 
-    def _order_value(self, node: exp.Expression) -> Expr:
+    def _order_value(self, node: exp.Expr) -> Expr:
         """A place, an alias or an expression; a bare alias goes before a column of its name."""
         place = self._ordinal(node, "ORDER BY")
         if place is not None:
@@ -366,7 +366,7 @@ class SelectBinder:
 
 
 def bind_tail(
-    binder: Binder, node: exp.Expression, scope: Scope, items: Sequence[tuple[str, Expr]]
+    binder: Binder, node: exp.Expr, scope: Scope, items: Sequence[tuple[str, Expr]]
 ) -> tuple[Translator, Tail]:
     """ORDER BY and LIMIT behind something that is no SELECT: over the columns of its result."""
     translator = Translator(binder, scope)
@@ -390,7 +390,7 @@ def bind_tail(
 
 def make_tail(
     translator: Translator,
-    node: exp.Expression,
+    node: exp.Expr,
     outputs: Sequence[tuple[str, Expr]],
     order: Sequence[tuple[Expr, bool, bool]],
 ) -> Tail:
@@ -413,11 +413,11 @@ def directions(term: exp.Ordered) -> tuple[bool, bool]:
     return bool(term.args.get("desc")), bool(term.args.get("nulls_first"))
 
 
-def _is_all(node: exp.Expression) -> bool:
+def _is_all(node: exp.Expr) -> bool:
     return isinstance(node, exp.Var) and node.name.upper() == "ALL"
 
 
-def _group_terms(nodes: Sequence[exp.Expression]) -> Iterator[exp.Expression]:
+def _group_terms(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
     for node in nodes:
         if isinstance(node, exp.Tuple):
             yield from _group_terms(node.expressions)
@@ -434,7 +434,7 @@ def _find_column(value: Expr, names: set[str]) -> Column | None:
 # ---- constant numbers of rows ----
 
 
-def _row_count(translator: Translator, node: exp.Expression | None, word: str) -> int | None:
+def _row_count(translator: Translator, node: exp.Expr | None, word: str) -> int | None:
     if node is None:
         return None
     counted = node.args.get("count") if isinstance(node, exp.Fetch) else node.expression
@@ -458,7 +458,7 @@ def _row_count(translator: Translator, node: exp.Expression | None, word: str) -
     return value
 
 
-_FOLDS = {
+_FOLDS: dict[ArithmeticOp, Callable[[int, int], object]] = {
     ArithmeticOp.ADD: lambda a, b: a + b,
     ArithmeticOp.SUBTRACT: lambda a, b: a - b,
     ArithmeticOp.MULTIPLY: lambda a, b: a * b,

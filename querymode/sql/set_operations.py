@@ -121,10 +121,8 @@ def bind_set_operation(binder: Binder, node: exp.SetOperation, parent: Scope | N
     values: list[list[Expr]] = [[] for _ in blocks]
     for index, name in enumerate(names):
         columns = [
-            Literal(None)
-            if places[number][index] is None
-            else Column(block.fields[places[number][index]].column)
-            for number, block in enumerate(blocks)
+            Literal(None) if place is None else Column(block.fields[place].column)
+            for block, place in zip(blocks, (row[index] for row in places), strict=True)
         ]
         data_type = _common(binder, columns, operands)
         fields.append(Field(name, binder.names.new(name, data_type)))
@@ -134,9 +132,9 @@ def bind_set_operation(binder: Binder, node: exp.SetOperation, parent: Scope | N
     return SetBlock(binder.names, kind, distinct, fields, list(zip(blocks, values, strict=True)))
 
 
-def _operands(node: exp.SetOperation) -> Iterator[exp.Expression]:
+def _operands(node: exp.SetOperation) -> Iterator[exp.Expr]:
     """The queries of a chain of the same operation, which the tree nests to the left."""
-    chain: list[exp.Expression] = [node.expression]
+    chain: list[exp.Expr] = [node.expression]
     left = node.this
     while (
         type(left) is type(node) is exp.Union
@@ -160,7 +158,7 @@ def _by_name(blocks: Sequence[Block]) -> tuple[list[str], list[list[int | None]]
     return list(names.values()), [[places.get(name) for name in names] for places in found]
 
 
-def _common(binder: Binder, columns: Sequence[Expr], operands: Sequence[exp.Expression]) -> DataType:
+def _common(binder: Binder, columns: Sequence[Expr], operands: Sequence[exp.Expr]) -> DataType:
     result = binder.names.type_of(columns[0])
     for column, operand in zip(columns[1:], operands[1:], strict=True):
         other = binder.names.type_of(column)

@@ -58,7 +58,7 @@ def _plan(session: QueryMode, statement: Statement, binder: Binder) -> Node:
     return _texts(("explain_key", "explain_value"), [("plan", DataFrame(session, node).explain())])
 
 
-def _query(binder: Binder, tree: exp.Expression) -> Node:
+def _query(binder: Binder, tree: exp.Expr) -> Node:
     """The nodes of a query, whose columns have the names that a user sees."""
     block = binder.query(tree, None)
     node = block.build().node

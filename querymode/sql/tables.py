@@ -53,7 +53,7 @@ class Tables:
             known = ", ".join(sorted(self._session._tables)) or "none"
             raise error(
                 "TABLE_NOT_FOUND",
-                f"there is no table {where!r}. Registered are: {known}. Files stand in quotes: 'data/a.parquet'",
+                f"there is no table {where!r}. Registered are: {known}. Files stand in quotes: 'a.parquet'",
                 table=where,
             ) from failure
 

@@ -140,7 +140,7 @@ def bind_values(binder: Binder, node: exp.Values, parent: Scope | None) -> Value
     return ValuesBlock(binder.names, fields, settled, translator.subqueries)
 
 
-def _common_cell_type(translator: Translator, cells: Sequence[Expr], node: exp.Expression) -> DataType:
+def _common_cell_type(translator: Translator, cells: Sequence[Expr], node: exp.Expr) -> DataType:
     result = NULL
     for cell in cells:
         other = translator.check(cell)
