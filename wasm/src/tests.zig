@@ -103,6 +103,7 @@ test {
     _ = @import("operator/keyed_rows.zig");
     _ = @import("operator/merge.zig");
     _ = @import("operator/partition.zig");
+    _ = @import("operator/random_rows.zig");
     _ = @import("operator/repeat.zig");
     _ = @import("operator/row_order.zig");
     _ = @import("operator/sort.zig");
