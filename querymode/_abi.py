@@ -83,6 +83,7 @@ class NodeTag(IntEnum):
     GATHER = 6
     JOIN = 7
     BUILD = 8
+    DIGEST = 12
 
 
 class ExpressionTag(IntEnum):

@@ -93,6 +93,8 @@ pub const NodeTag = enum(u8) {
     join = 7,
     /// The last step: rows become a table that joins and `in_build` of other plans look into.
     build = 8,
+    /// Rows become one row of sums over their hashes.
+    digest = 12,
 };
 
 pub const JoinKind = enum(u8) {

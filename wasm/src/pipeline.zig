@@ -19,6 +19,7 @@ const schema = @import("core/schema.zig");
 const join_module = @import("operator/join.zig");
 const AggregateOperator = @import("operator/aggregate.zig").AggregateOperator;
 const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
+const DigestOperator = @import("operator/digest.zig").DigestOperator;
 const JoinTable = @import("operator/join_table.zig").JoinTable;
 const SortOperator = @import("operator/sort.zig").SortOperator;
 const selected_rows = @import("operator/aggregate.zig").selected_rows;
@@ -64,6 +65,7 @@ const Operator = union(enum) {
     sort: SortOperator,
     join: join_module.JoinOperator,
     build: join_module.BuildOperator,
+    digest: DigestOperator,
 };
 
 /// `need_bytes` and `again` are a scan's.
@@ -141,6 +143,7 @@ pub const Query = struct {
                 .sort => |*sort| .{ .sort = try .init(self.gpa, arena, sort, fields) },
                 .join => |*join| .{ .join = .init(self.gpa, join) },
                 .build => |*build| .{ .build = try .init(self.gpa, arena, build, fields) },
+                .digest => .{ .digest = .{} },
             };
             self.operators = operators[0 .. i + 1];
             if (operator.* == .gather) self.gathers = true;
@@ -172,7 +175,7 @@ pub const Query = struct {
             .sort => |*sort| sort.deinit(),
             .join => |*join| join.deinit(),
             .build => |*build| build.table.release(),
-            .filter, .project, .limit, .gather => {},
+            .filter, .project, .limit, .gather, .digest => {},
         };
         for (self.tables) |table| table.release();
         for (self.collector) |*builder| builder.deinit();
@@ -191,6 +194,7 @@ pub const Query = struct {
             .limit => operator.* = .{ .limit = .{ .skip = node.step.limit.offset, .remaining = node.step.limit.count } },
             .filter, .project, .gather, .join => {},
             .build => unreachable, // `refuse_ended`
+            .digest => |*digest| digest.* = .{},
         };
         assert(self.collected_rows == 0);
         self.emitted = false;
@@ -292,6 +296,11 @@ pub const Query = struct {
             },
             .sort => |*sort| try self.finish_sort(sort, i + 1),
             .build => |*build| return build.table.finish(),
+            .digest => |*digest| {
+                var arena: std.heap.ArenaAllocator = .init(self.gpa);
+                defer arena.deinit();
+                try self.push_chunks(try digest.finish(arena.allocator()), 1, i + 1);
+            },
             .filter, .project, .limit, .gather, .join => {},
         };
         // Even an empty answer says its schema.
@@ -421,6 +430,7 @@ pub const Query = struct {
                 .sort => |*sort| return sort.push(arena, &chunk),
                 .join => |*join| chunk = try join.push(arena, &chunk) orelse return self.run_parts(join, following),
                 .build => |*build| return build.push(arena, &chunk),
+                .digest => |*digest| return digest.push(&chunk),
             }
             if (chunk.selected_count() == 0) return;
         }

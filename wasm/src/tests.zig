@@ -72,6 +72,7 @@ test {
     _ = @import("kernel/temporal.zig");
     _ = @import("kernel/text.zig");
     _ = @import("operator/aggregate.zig");
+    _ = @import("operator/digest.zig");
     _ = @import("operator/group_table.zig");
     _ = @import("operator/join.zig");
     _ = @import("operator/join_index.zig");

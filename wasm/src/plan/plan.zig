@@ -16,6 +16,7 @@
 //!     gather      nothing
 //!     join        see join_parser.zig
 //!     build       see join_parser.zig; the last step
+//!     digest      nothing
 //!
 //! Expressions are drawn in expression_parser.zig.
 const std = @import("std");
@@ -27,6 +28,7 @@ const expression_parser = @import("expression_parser.zig");
 const interrupt = @import("../core/interrupt.zig");
 const join_parser = @import("join_parser.zig");
 const schema = @import("../core/schema.zig");
+const digest_fields = @import("../operator/digest.zig").fields;
 const Cursor = @import("../core/cursor.zig").Cursor;
 const Column = column_module.Column;
 const Expression = expression_module.Expression;
@@ -60,6 +62,7 @@ pub const Step = union(abi.NodeTag) {
     gather,
     join: Join,
     build: Build,
+    digest,
 };
 
 pub const Node = struct {
@@ -162,6 +165,7 @@ fn parse_node(self: *Parser) ParseError!Node {
             return .{ .step = .{ .join = parsed.join }, .output = parsed.output };
         },
         .build => .{ .step = .{ .build = try join_parser.parse_build_step(self) }, .output = &.{} },
+        .digest => .{ .step = .digest, .output = &digest_fields },
     };
 }
 
