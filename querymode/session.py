@@ -301,6 +301,12 @@ class QueryMode:
         work = lower(node)
         return local.stream(work, self._budget, limits, export=_arrow_export(work.schema))
 
+    def _stream_qmcb(self, node: Node, limits: Limits) -> Iterator[bytes]:
+        """The same in the engine's form."""
+        from querymode.execute import local
+
+        return local.stream(lower(node), self._budget, limits)
+
     def _limits(
         self,
         *,
