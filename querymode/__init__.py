@@ -10,9 +10,11 @@ from querymode._version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from querymode.clock import now, today
     from querymode.errors import QueryModeError
     from querymode.expr import Expr, call, coalesce, col, lit, when
     from querymode.frame import DataFrame
+    from querymode.intervals import interval
     from querymode.result import Result
     from querymode.session import QueryMode
 
@@ -26,7 +28,10 @@ __all__ = [
     "call",
     "coalesce",
     "col",
+    "interval",
     "lit",
+    "now",
+    "today",
     "when",
 ]
 
@@ -40,7 +45,10 @@ _HOMES = {
     "call": "querymode.expr",
     "coalesce": "querymode.expr",
     "col": "querymode.expr",
+    "interval": "querymode.intervals",
     "lit": "querymode.expr",
+    "now": "querymode.clock",
+    "today": "querymode.clock",
     "when": "querymode.expr",
 }
 

@@ -8,7 +8,7 @@ operands of equal type, so the rules of this file are the only ones there are.
 from __future__ import annotations
 
 from querymode import literals
-from querymode._abi import EXPRESSION_DEPTH_MAX, AggregateOp, ArithmeticOp, CompareOp, ExpressionTag, TypeTag
+from querymode._abi import EXPRESSION_DEPTH_MAX, ArithmeticOp, CompareOp, ExpressionTag, TypeTag
 from querymode.errors import column_not_found, error
 from querymode.expr import (
     AGGREGATE_NAMES,
@@ -45,6 +45,7 @@ from querymode.types import (
     INT32,
     INT64,
     INT128,
+    INTERVAL,
     NULL,
     UINT8,
     UINT16,
@@ -57,6 +58,7 @@ from querymode.types import (
     is_integer,
     is_nested,
     is_numeric,
+    is_temporal,
     is_unsigned,
     is_vector,
     timestamp,
@@ -68,7 +70,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from querymode.errors import QueryModeError
     from querymode.schema import Schema
     from querymode.types import DataType
 
@@ -144,7 +145,8 @@ def _output_name(expression: Expr) -> str:
     if isinstance(expression, (Alias, Column)):
         return expression.name
     if isinstance(expression, Aggregate) and expression.value is not None:
-        return f"{AGGREGATE_NAMES[expression.op]}_{_output_name(expression.value)}"
+        distinct = "distinct_" if expression.is_distinct else ""
+        return f"{AGGREGATE_NAMES[expression.op]}_{distinct}{_output_name(expression.value)}"
     if isinstance(expression, Aggregate):
         return "count"
     return str(expression)
@@ -263,23 +265,20 @@ class _Binder:
 
     def arithmetic(self, node: Arithmetic, depth: int) -> Bound:
         left, right = self.bind(node.left, depth), self.bind(node.right, depth)
-        for side in (left, right):
-            if not (is_numeric(side.type) or side.type == NULL):
-                raise error(
-                    "INVALID_FILTER",
-                    f"{ARITHMETIC_SIGNS[node.op]} takes numbers, but {_said(side)} is not one",
-                )
-        if left.type == NULL and right.type == NULL:
-            return _null_of(INT32, str(node))
-        left, right = _narrow_literals(left, right)
-        first, second, result = _arithmetic_types(node.op, left.type, right.type)
-        wire = bytes((ExpressionTag.ARITHMETIC, node.op)) + encode_type(result)
-        return Bound(result, wire + _cast(left, first).wire + _cast(right, second).wire, str(node))
+        if is_temporal(left.type) or is_temporal(right.type):
+            from querymode import functions_time
+
+            return functions_time.arithmetic(node.op, left, right, str(node))
+        return arithmetic_call(node.op, left, right, str(node))
 
     def negate(self, node: Negate, depth: int) -> Bound:
         value = self.bind(node.value, depth)
         if value.type == NULL:
             return value
+        if value.type == INTERVAL:
+            from querymode import functions_time
+
+            return functions_time.negated(value, str(node))
         if not is_numeric(value.type):
             raise error("INVALID_FILTER", f"minus takes a number, but {_said(value)} is not one")
         if is_unsigned(value.type):  # has no negative of its own: the next larger type has
@@ -538,6 +537,22 @@ def _capped(precision: int, scale: int) -> DataType:
     return decimal(min(precision, 38), min(scale, 38))
 
 
+def arithmetic_call(op: ArithmeticOp, left: Bound, right: Bound, text: str = "") -> Bound:
+    """Numbers under one of the six operators."""
+    for side in (left, right):
+        if not (is_numeric(side.type) or side.type == NULL):
+            raise error(
+                "INVALID_FILTER", f"{ARITHMETIC_SIGNS[op]} takes numbers, but {_said(side)} is not one"
+            )
+    text = text or f"({left.text} {ARITHMETIC_SIGNS[op]} {right.text})"
+    if left.type == NULL and right.type == NULL:
+        return _null_of(INT32, text)
+    left, right = _narrow_literals(left, right)
+    first, second, result = _arithmetic_types(op, left.type, right.type)
+    wire = bytes((ExpressionTag.ARITHMETIC, op)) + encode_type(result)
+    return Bound(result, wire + _cast(left, first).wire + _cast(right, second).wire, text)
+
+
 def _narrow_literals(left: Bound, right: Bound) -> tuple[Bound, Bound]:
     """`col + 1` stays in the column's type where 1 fits it."""
     if right.is_literal and not left.is_literal:
@@ -608,33 +623,9 @@ def bind_argument(expression: Expr, schema: Schema) -> Bound:
     return _cast(bound, aggregate_argument(bound.type))
 
 
-def aggregate_types(node: Aggregate, argument: DataType) -> tuple[DataType, DataType]:
-    """The running total's type and the result's: engine's rule, said before the query runs."""
-    argument = aggregate_argument(argument)
-    if node.op in (AggregateOp.COUNT, AggregateOp.COUNT_ROWS):
-        return INT64, INT64
-    if node.op in (AggregateOp.MIN, AggregateOp.MAX):
-        if is_nested(argument) or is_vector(argument) or argument.tag == TypeTag.INTERVAL:
-            raise _no_aggregate(node, argument)
-        return argument, argument
-    state = _sum_type(argument)
-    if state is None or (argument == BOOL and node.op == AggregateOp.AVG):
-        raise _no_aggregate(node, argument)
-    return state, FLOAT64 if node.op == AggregateOp.AVG else state
-
-
-def _sum_type(argument: DataType) -> DataType | None:
-    if is_integer(argument) or argument == BOOL:
-        return INT128
-    if is_float(argument):
-        return FLOAT64
-    if is_decimal(argument):
-        return decimal(38, argument.scale)
-    return None
-
-
-def _no_aggregate(node: Aggregate, argument: DataType) -> QueryModeError:
-    return error(
-        "INVALID_AGGREGATE",
-        f"{AGGREGATE_NAMES[node.op]} is not defined for {argument}, the type of {node.value}",
-    )
+def bind_as(expression: Expr, schema: Schema, target: DataType) -> Bound:
+    """The expression, cast to a type."""
+    bound = bind(expression, schema)
+    if not _castable(bound.type, target):
+        raise error("NOT_SUPPORTED", f"cannot cast {_said(bound)} to {target}")
+    return _cast(bound, target)

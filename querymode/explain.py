@@ -1,70 +1,188 @@
-"""What a query would do, in words; and what is known of a table, from its metadata where that is enough."""
+"""What a query would do, and what it did: the optimized plan as a tree, as text or JSON.
+
+Every node has its estimated rows; scans of files say what would be read and what is left out. After a run
+(`analyze`) nodes have the rows that left them, scans what was read, and stages the time that they took.
+"""
 
 from __future__ import annotations
 
-from querymode._abi import AggregateOp
-from querymode.expr import Aggregate, Column
+from querymode.errors import error
+from querymode.estimate import Estimator
 from querymode.file_table import FileTable
-from querymode.lower import lower
-from querymode.plan import Filter, GroupBy, Limit, Node, Project, Scan, Sort, Step, known_counts
-from querymode.types import is_nested, is_vector
+from querymode.lower import in_order, lower
+from querymode.plan import (
+    Filter,
+    GroupBy,
+    Join,
+    Limit,
+    MapBatches,
+    Node,
+    Project,
+    Repeat,
+    Scan,
+    Sort,
+    Union,
+    known_counts,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from querymode._wasm import Instance
-    from querymode.frame import DataFrame
-    from querymode.lower import Branch
+    from querymode.execute.profile import Profile
+    from querymode.lower import Branch, Stage
     from querymode.session import QueryMode
-    from querymode.types import DataType
 
 
-def explain(session: QueryMode, node: Node) -> str:
-    """The steps, the last one first, and below them the table that they read."""
-    lines = []
-    bottom = node
-    while isinstance(bottom, Step):
-        lines.append(_step(bottom))
-        bottom = bottom.input
-    assert isinstance(bottom, Scan)
-    if isinstance(bottom.source, FileTable):
-        lines += _describe_files(session, node, bottom.source)
-    else:
-        lines.append(f"table in memory, {bottom.source.row_count:,} rows")
-    return "\n".join("  " * depth + line for depth, line in enumerate(lines))
+def explain(session: QueryMode, node: Node, *, analyze: bool = False, format: str = "text") -> str:
+    """The plan as text or JSON; with `analyze` it is run first."""
+    if format not in ("text", "json"):
+        raise error("NOT_SUPPORTED", f"explain knows the formats 'text' and 'json', not {format!r}")
+    profile = session._profile(node) if analyze else None
+    tree = _Tree(session, node, profile).root()
+    if format == "text":
+        return "\n".join(_lines(tree, 0))
+    import json
+
+    return json.dumps(tree, indent=2, default=str)
 
 
-def _step(node: Step) -> str:
+def _lines(tree: dict[str, Any], depth: int) -> list[str]:
+    indent = "  " * depth
+    facts = []
+    if "rows" in tree:
+        facts.append(f"{tree['rows']:,} rows")
+    elif "estimate" in tree:
+        facts.append(f"~{tree['estimate']:,} rows")
+    if "ms" in tree:
+        facts.append(f"{tree['ms']:.1f} ms")
+    lines = [f"{indent}{tree['text']}" + (f"  ({', '.join(facts)})" if facts else "")]
+    lines += [f"{indent}  {detail}" for detail in tree.get("details", ())]
+    for child in tree.get("children", ()):
+        lines += _lines(child, depth + 1)
+    return lines
+
+
+class _Tree:
+    def __init__(self, session: QueryMode, node: Node, profile: Profile | None) -> None:
+        self._node = node
+        self._profile = profile
+        self._estimator = Estimator()
+        self._from_footers = known_counts(node) is not None or session._known_batch(node) is not None
+        last = lower(node)
+        assert last.root is not None
+        self._root = last.root
+        self._branches: dict[int, tuple[Stage, Branch]] = {}
+        for stage in in_order(last):
+            for branch in stage.branches:
+                if branch.scan is not None:
+                    self._branches[id(branch.scan)] = (stage, branch)
+        self._seen: dict[int, int] = {}
+
+    def root(self) -> dict[str, Any]:
+        return self._tree(self._root)
+
+    def _tree(self, node: Node) -> dict[str, Any]:
+        kind, text = describe_step(node)
+        tree: dict[str, Any] = {"node": kind, "text": text}
+        tree["estimate"] = round(self._estimator.of(node).rows)
+        if id(node) in self._seen and not isinstance(node, Scan):
+            tree["text"] = f"{text}, as above"
+            return tree
+        self._seen[id(node)] = len(self._seen)
+        if self._profile is not None:
+            self._add_profile(tree, node)
+        if isinstance(node, Scan):
+            self._add_scan(tree, node)
+        children = [self._tree(child) for child in node.children]
+        if children:
+            tree["children"] = children
+        return tree
+
+    def _add_profile(self, tree: dict[str, Any], node: Node) -> None:
+        assert self._profile is not None
+        rows = self._profile.rows.get(id(node))
+        if rows is not None:
+            tree["rows"] = rows
+        seconds = self._profile.seconds.get(id(node))
+        if seconds is not None:
+            tree["ms"] = round(seconds * 1000, 3)
+
+    def _add_scan(self, tree: dict[str, Any], node: Scan) -> None:
+        table = node.source
+        if not isinstance(table, FileTable):
+            return
+        details = tree["details"] = []
+        if self._from_footers:
+            details.append("answered from footers: 0 requests, 0 bytes")
+            tree["requests"] = tree["bytes"] = 0
+            return
+        stage, branch = self._branches[id(node)]
+        tree["columns"] = [table.schema.field(index)[0] for index in branch.columns]
+        details.append("columns " + (", ".join(tree["columns"]) or "(none)"))
+        if branch.sought:
+            tree["sought"] = list(branch.sought)
+            details.append(f"only rows whose {', '.join(branch.sought)} a build has")
+        read = None if self._profile is None else self._profile.reads.get(id(node))
+        if read is not None:
+            tree.update(read)
+            details.append(
+                f"read {read['requests']:,} requests, {read['bytes']:,} bytes; left out "
+                f"{read['row_groups_skipped']:,} of {read['row_groups']:,} row groups"
+            )
+            return
+        foreseen = Foreseen(branch, stage.rows_needed)
+        if branch.pruning is not None:
+            kept = len(table.groups) - foreseen.groups_pruned
+            tree["pruned_by"] = list(branch.pruning.columns)
+            tree["row_groups_left"] = kept
+            details.append(f"pruned by {', '.join(branch.pruning.columns)}: {kept:,} row groups left")
+        remark = foreseen.remark or (" at most" if branch.sought else "")
+        tree["requests"], tree["bytes"] = foreseen.requests, foreseen.bytes
+        details.append(f"reads {foreseen.requests:,} requests, {foreseen.bytes:,} bytes{remark}")
+
+
+def describe_step(node: Node) -> tuple[str, str]:
+    """A node's kind and what it does, in words."""
+    if isinstance(node, Scan):
+        return "scan", _scan_text(node)
     if isinstance(node, Filter):
-        return f"filter {node.predicate}"
+        return "filter", f"filter {node.predicate}"
     if isinstance(node, Project):
-        return "select " + ", ".join(name for name, _ in node.items)
+        return "project", "select " + ", ".join(name for name, _ in node.items)
     if isinstance(node, GroupBy):
         keys = ", ".join(name for name, _ in node.keys)
-        return "aggregate " + ", ".join(name for name, _ in node.calls) + (f" by {keys}" if keys else "")
+        calls = ", ".join(name for name, _ in node.calls)
+        return "aggregate", f"aggregate {calls}" + (f" by {keys}" if keys else "")
     if isinstance(node, Sort):
-        return "sort by " + ", ".join(f"{key} desc" if down else str(key) for key, down, _ in node.keys)
-    assert isinstance(node, Limit)
-    rows = "all rows" if node.count is None else f"{node.count:,} rows"
-    return f"limit {rows}" + (f" from row {node.offset:,} on" if node.offset else "")
+        keys = ", ".join(f"{key} desc" if down else str(key) for key, down, _ in node.keys)
+        return "sort", f"sort by {keys}"
+    if isinstance(node, Limit):
+        rows = "all rows" if node.count is None else f"{node.count:,} rows"
+        return "limit", f"limit {rows}" + (f" from row {node.offset:,} on" if node.offset else "")
+    if isinstance(node, Join):
+        return "join", _join_text(node)
+    if isinstance(node, Union):
+        return "union", f"union of {len(node.inputs)}"
+    if isinstance(node, Repeat):
+        return "repeat", f"repeat by {node.count}"
+    assert isinstance(node, MapBatches)
+    return "map_batches", "a Python function over batches"
 
 
-def _describe_files(session: QueryMode, node: Node, table: FileTable) -> list[str]:
+def _scan_text(node: Scan) -> str:
+    table = node.source
+    if not isinstance(table, FileTable):
+        return f"table in memory, {table.row_count:,} rows"
     files = f"{len(table.files):,} files" if len(table.files) != 1 else table.files[0].name
-    head = f"scan {files}: {table.row_count:,} rows in {len(table.groups):,} row groups"
-    if known_counts(node) is not None or session._known_batch(node) is not None:
-        return [head, "answered from footers: 0 requests, 0 bytes"]
-    stage = lower(node)
-    work = stage.branches[0]
-    names = [table.schema.field(index)[0] for index in work.columns]
-    lines = [f"{head}, columns {', '.join(names) or '(none)'}"]
-    foreseen = Foreseen(work, stage.rows_needed)
-    if work.pruning is not None:
-        kept = len(table.groups) - foreseen.groups_pruned
-        lines.append(f"pruned by {', '.join(work.pruning.columns)}: {kept:,} row groups left")
-    lines.append(f"reads {foreseen.requests:,} requests, {foreseen.bytes:,} bytes{foreseen.remark}")
-    return lines
+    return f"scan {files}: {table.row_count:,} rows in {len(table.groups):,} row groups"
+
+
+def _join_text(node: Join) -> str:
+    keys = " and ".join(f"{ours} = {theirs}" for ours, theirs in node.keys)
+    residual = f" where {node.residual}" if node.residual is not None else ""
+    return f"{node.kind} join" + (f" on {keys}" if keys else "") + residual
 
 
 class Foreseen:
@@ -111,60 +229,3 @@ class Foreseen:
                 self.remark = " for the filter, then what surviving rows need"
         finally:
             scan.close(verify=False)
-
-
-# ---- describe ----
-
-
-def describe(frame: DataFrame) -> list[dict[str, Any]]:
-    """Per column its type, its values and NULLs, the least and the greatest."""
-    schema = frame.schema
-    rows = frame.count()
-    found: dict[str, dict[str, Any]] = {}
-    left = []
-    for name, data_type in schema:
-        known = _known(frame, name, data_type)
-        if known is None:
-            left.append(name)
-        else:
-            found[name] = known
-    if left:
-        answer = frame._with(GroupBy(frame._node, (), _calls(frame, left))).collect().rows[0]
-        for place, name in enumerate(left):
-            found[name] = _picked(answer, place)
-    return [
-        {"column": name, "type": str(data_type), "rows": rows, "nulls": rows - found[name]["count"]}
-        | {"min": found[name].get("min"), "max": found[name].get("max")}
-        for name, data_type in schema
-    ]
-
-
-def _known(frame: DataFrame, name: str, data_type: DataType) -> dict[str, Any] | None:
-    node = GroupBy(frame._node, (), _calls(frame, [name]))
-    if not _has_order(data_type):
-        counts = known_counts(node)
-        return None if counts is None else {"count": counts[0]}
-    batch = frame._session._known_batch(node)
-    if batch is None:
-        return None
-    from querymode.result import Result
-
-    return _picked(Result([batch], node.schema, {}).rows[0], 0)
-
-
-def _calls(frame: DataFrame, names: list[str]) -> list[tuple[str, Aggregate]]:
-    calls = []
-    for place, name in enumerate(names):
-        calls.append((f"count {place}", Aggregate(AggregateOp.COUNT, Column(name))))
-        if _has_order(frame.schema.type_of(name)):
-            calls.append((f"min {place}", Aggregate(AggregateOp.MIN, Column(name))))
-            calls.append((f"max {place}", Aggregate(AggregateOp.MAX, Column(name))))
-    return calls
-
-
-def _picked(row: dict[str, Any], place: int) -> dict[str, Any]:
-    return {kind: row.get(f"{kind} {place}") for kind in ("count", "min", "max")}
-
-
-def _has_order(data_type: DataType) -> bool:
-    return not (is_nested(data_type) or is_vector(data_type))

@@ -181,6 +181,57 @@ class Expr(TextMethods):
 
     mean = avg
 
+    def n_unique(self) -> Aggregate:
+        """How many different values there are that are not NULL."""
+        return Aggregate(AggregateOp.COUNT, self, distinct=True)
+
+    def std(self, ddof: int = 1) -> Aggregate:
+        """The standard deviation: of a sample, or with `ddof=0` of the population."""
+        return Aggregate(_by_ddof("std", ddof, AggregateOp.STDDEV_SAMP, AggregateOp.STDDEV_POP), self)
+
+    def var(self, ddof: int = 1) -> Aggregate:
+        """The variance: of a sample, or with `ddof=0` of the population."""
+        return Aggregate(_by_ddof("var", ddof, AggregateOp.VAR_SAMP, AggregateOp.VAR_POP), self)
+
+    def median(self) -> Aggregate:
+        return Aggregate(AggregateOp.MEDIAN, self)
+
+    def quantile(self, fraction: float, interpolation: str = "linear") -> Aggregate:
+        """The value below which a fraction of the values lie: between two of them, or "discrete", one of them."""
+        op = _INTERPOLATIONS.get(interpolation)
+        if op is None:
+            known = ", ".join(_INTERPOLATIONS)
+            raise error(
+                "INVALID_AGGREGATE", f"quantile interpolates by one of {known}, not {interpolation!r}"
+            )
+        return Aggregate(op, self, (Literal(fraction),))
+
+    def first(self) -> Aggregate:
+        """The first row's value, NULL or not."""
+        return Aggregate(AggregateOp.FIRST, self)
+
+    def last(self) -> Aggregate:
+        """The last row's value, NULL or not."""
+        return Aggregate(AggregateOp.LAST, self)
+
+    def any_value(self) -> Aggregate:
+        """The first value that is not NULL."""
+        return Aggregate(AggregateOp.ANY_VALUE, self)
+
+    def all(self) -> Aggregate:
+        """Whether all values are true; NULLs do not count."""
+        return Aggregate(AggregateOp.BOOL_AND, self)
+
+    def any(self) -> Aggregate:
+        """Whether any value is true; NULLs do not count."""
+        return Aggregate(AggregateOp.BOOL_OR, self)
+
+    def string_agg(self, separator: str = ",") -> Aggregate:
+        """All texts in their order, with a separator between them; NULLs do not count."""
+        return Aggregate(AggregateOp.STRING_AGG, self, (Literal(separator),))
+
+    str_join = string_agg
+
     def alias(self, name: str) -> Expr:
         return Alias(self, name)
 
@@ -455,16 +506,47 @@ class Alias(Expr):
 class Aggregate(Expr):
     """One value for many rows; only `agg` and `select` of aggregates take it."""
 
-    __slots__ = ("op", "value")
+    __slots__ = ("extra", "is_distinct", "op", "value", "where")
 
-    def __init__(self, op: AggregateOp, value: Expr | None) -> None:
+    def __init__(
+        self,
+        op: AggregateOp,
+        value: Expr | None,
+        extra: tuple[Expr, ...] = (),
+        *,
+        distinct: bool = False,
+        where: Expr | None = None,
+    ) -> None:
         self.op = op
         self.value = value
+        #: A percentile's fraction, a separator.
+        self.extra = extra
+        self.is_distinct = distinct
+        #: Only rows for which it is true count.
+        self.where = where
+
+    def distinct(self) -> Aggregate:
+        """The same over every value once."""
+        if self.value is None:
+            raise error("INVALID_AGGREGATE", "distinct takes a column: col('x').n_unique() counts its values")
+        return Aggregate(self.op, self.value, self.extra, distinct=True, where=self.where)
+
+    def filter(self, condition: Expr) -> Aggregate:
+        """The same over rows for which the condition is true."""
+        if not isinstance(condition, Expr):
+            raise error("INVALID_FILTER", f"filter of an aggregate takes a condition, not {_kind(condition)}")
+        both = condition if self.where is None else self.where & condition
+        return Aggregate(self.op, self.value, self.extra, distinct=self.is_distinct, where=both)
 
     def __str__(self) -> str:
-        if self.value is None:
-            return "count()"
-        return f"{self.value}.{AGGREGATE_NAMES[self.op]}()"
+        text = "count()" if self.value is None else f"{self.value}.{self._method()}"
+        if self.is_distinct:
+            text += ".distinct()"
+        return text if self.where is None else f"{text}.filter({self.where})"
+
+    def _method(self) -> str:
+        name = _AGGREGATE_METHODS.get(self.op, f"{AGGREGATE_NAMES[self.op]}({{}})")
+        return name.format(", ".join(str(item) for item in self.extra))
 
 
 COMPARE_SIGNS = {
@@ -490,7 +572,32 @@ AGGREGATE_NAMES = {
     AggregateOp.MIN: "min",
     AggregateOp.MAX: "max",
     AggregateOp.AVG: "avg",
+    AggregateOp.STDDEV_SAMP: "stddev_samp",
+    AggregateOp.STDDEV_POP: "stddev_pop",
+    AggregateOp.VAR_SAMP: "var_samp",
+    AggregateOp.VAR_POP: "var_pop",
+    AggregateOp.MEDIAN: "median",
+    AggregateOp.PERCENTILE_CONT: "percentile_cont",
+    AggregateOp.PERCENTILE_DISC: "percentile_disc",
+    AggregateOp.FIRST: "first",
+    AggregateOp.LAST: "last",
+    AggregateOp.ANY_VALUE: "any_value",
+    AggregateOp.BOOL_AND: "bool_and",
+    AggregateOp.BOOL_OR: "bool_or",
+    AggregateOp.STRING_AGG: "string_agg",
 }
+#: How they are called here, where that is not by their name in SQL.
+_AGGREGATE_METHODS = {
+    AggregateOp.STDDEV_SAMP: "std()",
+    AggregateOp.STDDEV_POP: "std(ddof=0)",
+    AggregateOp.VAR_SAMP: "var()",
+    AggregateOp.VAR_POP: "var(ddof=0)",
+    AggregateOp.PERCENTILE_CONT: "quantile({})",
+    AggregateOp.PERCENTILE_DISC: "quantile({}, 'discrete')",
+    AggregateOp.BOOL_AND: "all()",
+    AggregateOp.BOOL_OR: "any()",
+}
+_INTERPOLATIONS = {"linear": AggregateOp.PERCENTILE_CONT, "discrete": AggregateOp.PERCENTILE_DISC}
 #: What `aggregate("sum", …)` accepts.
 AGGREGATE_WORDS = {
     "count": AggregateOp.COUNT,
@@ -499,7 +606,41 @@ AGGREGATE_WORDS = {
     "max": AggregateOp.MAX,
     "avg": AggregateOp.AVG,
     "mean": AggregateOp.AVG,
+    "count_distinct": AggregateOp.COUNT,
+    "n_unique": AggregateOp.COUNT,
+    "std": AggregateOp.STDDEV_SAMP,
+    "stddev": AggregateOp.STDDEV_SAMP,
+    "stddev_samp": AggregateOp.STDDEV_SAMP,
+    "stddev_pop": AggregateOp.STDDEV_POP,
+    "var": AggregateOp.VAR_SAMP,
+    "variance": AggregateOp.VAR_SAMP,
+    "var_samp": AggregateOp.VAR_SAMP,
+    "var_pop": AggregateOp.VAR_POP,
+    "median": AggregateOp.MEDIAN,
+    "first": AggregateOp.FIRST,
+    "last": AggregateOp.LAST,
+    "any_value": AggregateOp.ANY_VALUE,
+    "bool_and": AggregateOp.BOOL_AND,
+    "all": AggregateOp.BOOL_AND,
+    "bool_or": AggregateOp.BOOL_OR,
+    "any": AggregateOp.BOOL_OR,
+    "string_agg": AggregateOp.STRING_AGG,
 }
+
+
+def aggregate_by_word(word: str, value: Expr) -> Aggregate | None:
+    """`aggregate("sum", …)`; None where there is no such word."""
+    op = AGGREGATE_WORDS.get(word.lower())
+    if op is None:
+        return None
+    extra: tuple[Expr, ...] = (Literal(","),) if op == AggregateOp.STRING_AGG else ()
+    return Aggregate(op, value, extra, distinct=word.lower() in ("count_distinct", "n_unique"))
+
+
+def _by_ddof(name: str, ddof: object, sample: AggregateOp, population: AggregateOp) -> AggregateOp:
+    if isinstance(ddof, bool) or ddof not in (0, 1):
+        raise error("INVALID_AGGREGATE", f"{name} takes ddof=1 (of a sample) or ddof=0, not {ddof!r}")
+    return sample if ddof == 1 else population
 
 
 def col(name: str) -> Expr:

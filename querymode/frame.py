@@ -9,7 +9,18 @@ from __future__ import annotations
 from querymode._abi import AggregateOp
 from querymode.bind import output_name
 from querymode.errors import column_not_found, error
-from querymode.expr import AGGREGATE_WORDS, Aggregate, Alias, And, Column, Expr, Or, condition, joined
+from querymode.expr import (
+    AGGREGATE_WORDS,
+    Aggregate,
+    Alias,
+    And,
+    Column,
+    Expr,
+    Or,
+    aggregate_by_word,
+    condition,
+    joined,
+)
 from querymode.frame_arguments import column_name, flat, named, new_name, row_count
 from querymode.frame_columns import ColumnMethods
 from querymode.frame_filters import FilterMethods
@@ -222,15 +233,15 @@ class DataFrame(FilterMethods, ColumnMethods, JoinMethods, OutputMethods):
                 for start in range(0, batch.num_rows, rows):
                     yield batch.slice(start, rows)
 
-    def explain(self) -> str:
+    def explain(self, analyze: bool = False, format: str = "text") -> str:
         """What the query would do: its steps, and for files what would be read and what is left out."""
         from querymode.explain import explain
 
-        return explain(self._session, self._node)
+        return explain(self._session, self._node, analyze=analyze, format=format)
 
     def describe(self) -> list[dict[str, Any]]:
         """Per column: type, rows, NULLs, least and greatest value; from metadata where that is enough."""
-        from querymode.explain import describe
+        from querymode.describe import describe
 
         return describe(self)
 
@@ -355,15 +366,16 @@ def _calls(calls: Iterable[object]) -> list[tuple[str, Aggregate]]:
 
 
 def _worded_call(function: str, column: str | Expr | None, alias: str | None) -> tuple[str, Aggregate]:
-    op = AGGREGATE_WORDS.get(function.lower()) if isinstance(function, str) else None
-    if op is None:
+    word = function.lower() if isinstance(function, str) else ""
+    if word not in AGGREGATE_WORDS:
         known = ", ".join(AGGREGATE_WORDS)
         raise error("INVALID_AGGREGATE", f"{function!r} is not an aggregate; there are {known}")
     if not isinstance(alias, (str, type(None))):
         raise error("INVALID_AGGREGATE", f"alias takes a name (str), not {type(alias).__name__}")
-    if op == AggregateOp.COUNT and (column is None or (isinstance(column, str) and column == "*")):
+    if word == "count" and (column is None or (isinstance(column, str) and column == "*")):
         return alias or "count", Aggregate(AggregateOp.COUNT_ROWS, None)
     if column is None:
         raise error("INVALID_AGGREGATE", f"{function} takes a column")
-    call = Aggregate(op, named(column)[1])
+    call = aggregate_by_word(word, named(column)[1])
+    assert call is not None
     return alias or output_name(call), call

@@ -132,6 +132,7 @@ REWRITES: dict[str, tuple[int, Callable[..., Expr]]] = {
     "nullif": (2, _nullif),
     "if": (3, _if),
     "ifnull": (2, lambda value, other: Coalesce((value, other))),
+    "date_add": (2, lambda date, step: date + step),
 }
 
 
@@ -142,7 +143,10 @@ TEXT_FUNCTIONS: dict[tuple[str, ...], FunctionRule] = {
     ("byte_length", "strlen", "octet_length"): Rule(FunctionId.BYTE_LENGTH, (text_or_binary,), INT64),
 }
 
-FAMILIES = (TEXT_FUNCTIONS,)
+# Families with a file of their own use the rules above, so they come last.
+from querymode.functions_time import TIME_FUNCTIONS  # noqa: E402
+
+FAMILIES = (TEXT_FUNCTIONS, TIME_FUNCTIONS)
 
 #: Every name, in lower case.
 FUNCTIONS: dict[str, FunctionRule] = {

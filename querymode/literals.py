@@ -11,6 +11,7 @@ import struct
 
 from querymode._abi import TimeUnit, TypeTag
 from querymode.errors import error
+from querymode.intervals import fits, parts
 from querymode.types import (
     BINARY,
     BOOL,
@@ -96,7 +97,7 @@ def _library_type(value: object) -> DataType:
         return DATE
     if isinstance(value, dt.time):
         return time_type(TimeUnit.MICROSECOND)
-    if isinstance(value, dt.timedelta):
+    if parts(value) is not None:
         return INTERVAL
     found = _as_decimal(value)
     if found is not None:
@@ -106,7 +107,7 @@ def _library_type(value: object) -> DataType:
     raise error(
         "INVALID_FILTER",
         f"{type(value).__name__} is not a value a query can hold; "
-        "use bool, int, float, str, bytes, Decimal, date, time, datetime, timedelta or None",
+        "use bool, int, float, str, bytes, Decimal, date, time, datetime, timedelta, interval or None",
     )
 
 
@@ -242,9 +243,8 @@ def _fit_temporal(value: object, target: DataType) -> int | tuple[int, int, int]
     import datetime as dt
 
     if target.tag == TypeTag.INTERVAL:
-        if not isinstance(value, dt.timedelta):
-            return None
-        return 0, value.days, value.seconds * TICKS[3] + value.microseconds * 1000
+        found = parts(value)
+        return found if found is not None and fits(*found) else None
     nanoseconds = 0
     if isinstance(value, str):
         value, nanoseconds = _parse_temporal(value, target)

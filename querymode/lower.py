@@ -12,6 +12,7 @@ follows one of many is cut again. Only columns that are used are read.
 from __future__ import annotations
 
 from querymode._abi import AggregatePhase
+from querymode.aggregates import is_splittable
 from querymode.bind import bind, bind_keys, columns_of
 from querymode.expr import Column, Expr
 from querymode.file_table import FileTable
@@ -99,10 +100,13 @@ class Branch:
         "has_filter",
         "key_ranges",
         "leading",
+        "nodes",
         "passes_through",
         "plan",
         "pruning",
+        "scan",
         "source",
+        "sought",
     )
 
     def __init__(self, source: MemoryTable | FileTable | StageOutput, columns: tuple[int, ...] = ()) -> None:
@@ -120,6 +124,10 @@ class Branch:
         self.leading: tuple[Expr, ...] = ()
         self.pruning: Pruning | None = None
         self.key_ranges: tuple[KeyRange, ...] = ()
+        #: For explain: the node of every step, the scan, and what is looked up in builds while it is read.
+        self.nodes: tuple[Node, ...] = ()
+        self.scan: Scan | None = None
+        self.sought: tuple[str, ...] = ()
 
 
 class Stage:
@@ -129,11 +137,13 @@ class Stage:
         "branches",
         "final",
         "final_builds",
+        "final_nodes",
         "function",
         "given",
         "merges",
         "one_row_lanes",
         "partition_count",
+        "root",
         "rows_needed",
         "schema",
     )
@@ -143,6 +153,9 @@ class Stage:
         self.schema = Schema(())
         self.final: bytes | None = None
         self.final_builds: tuple[Build, ...] = ()
+        #: For explain: the nodes of the final plan's steps, and the plan that the last stage answers.
+        self.final_nodes: tuple[Node, ...] = ()
+        self.root: Node | None = None
         #: Lanes in order may stop once they have given this many rows together.
         self.rows_needed: int | None = None
         #: Every lane gives one row: aggregates without keys.
@@ -167,7 +180,9 @@ def lower(node: Node) -> Stage:
     """The last stage of a plan. Nodes do not change, so a frame that is asked again is not bound again."""
     found: Stage | None = getattr(node, "_stage", None)
     if found is None:
-        found = node._stage = _Lowering(optimize(node)).stage()
+        root = optimize(node)
+        found = node._stage = _Lowering(root).stage()
+        found.root = root
     return found
 
 
@@ -189,7 +204,7 @@ def in_order(last: Stage) -> list[Stage]:
 class _Line:
     """A plan in the making, with what it will need to run."""
 
-    __slots__ = ("branch", "builds", "drops_rows", "key_ranges", "leading", "wire")
+    __slots__ = ("branch", "builds", "drops_rows", "key_ranges", "leading", "nodes", "wire")
 
     def __init__(self, wire: Wire, branch: Branch | None) -> None:
         self.wire = wire
@@ -198,6 +213,8 @@ class _Line:
         self.leading: list[Expr] = []
         self.key_ranges: list[KeyRange] = []
         self.drops_rows = False
+        #: Of every step.
+        self.nodes: list[Node] = []
 
     def add_build(self, build: Build) -> int:
         for index, known in enumerate(self.builds):
@@ -231,6 +248,12 @@ class _Pipe:
     def schema(self) -> Schema:
         return self.lines[0].wire.schema
 
+    def mark(self, node: Node) -> _Pipe:
+        """The steps that have no node yet are this one's."""
+        for line in self.lines:
+            line.nodes += [node] * (len(line.wire.steps) - len(line.nodes))
+        return self
+
     def begin_final(self, wire: Wire, *, parallel: bool = False) -> None:
         assert not self.is_final
         self.is_final = True
@@ -249,12 +272,14 @@ class _Pipe:
             branch.drops_rows = line.drops_rows
             branch.passes_through = isinstance(branch.source, StageOutput) and not line.wire.steps
             branch.key_ranges = tuple(line.key_ranges)
+            branch.nodes = tuple(line.nodes)
             _prune_by(branch, line)
             branches.append(branch)
         stage.branches = tuple(branches)
         if self.is_final:
             stage.final = self.lines[0].wire.encoded()
             stage.final_builds = tuple(self.lines[0].builds)
+            stage.final_nodes = tuple(self.lines[0].nodes)
         return stage
 
 
@@ -292,13 +317,13 @@ class _Lowering:
     def _pipe(self, node: Node, needed: set[str] | None, sought: Sequence[_Sought] = ()) -> _Pipe:
         if self._uses[id(node)] > 1 and not isinstance(node, Scan):
             return self._shared_pipe(node)
-        return self._new_pipe(node, needed, sought)
+        return self._new_pipe(node, needed, sought).mark(node)
 
     def _shared_pipe(self, node: Node) -> _Pipe:
         """A node that several others read is computed once, with all its columns."""
         known = self._shared.get(id(node))
         if known is None:
-            pipe = self._new_pipe(node, None, ())
+            pipe = self._new_pipe(node, None, ()).mark(node)
             known = self._shared[id(node)] = (pipe.close(), pipe.parallel)
         stage, parallel = known
         return _output_pipe(stage, parallel=parallel)
@@ -321,7 +346,10 @@ class _Lowering:
     def _scan(self, node: Scan, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
         source = node.source
         columns = node.schema.indices(needed)
-        line = _Line(Wire(node.schema.part(columns)), Branch(source, columns))
+        branch = Branch(source, columns)
+        branch.scan = node
+        branch.sought = tuple(str(key) for key, _, _ in sought)
+        line = _Line(Wire(node.schema.part(columns)), branch)
         for key, build, their_key in sought:
             index = line.add_build(build)
             line.wire.in_build(index, [bind(key, line.wire.schema).wire], 0)
@@ -411,20 +439,24 @@ class _Lowering:
                 line.wire.aggregate(node, AggregatePhase.COMPLETE)
                 line.drops_rows = True
             return pipe
-        states = state_fields(node, pipe.schema)
+        is_split = all(is_splittable(call) for _, call in node.calls)
+        states = state_fields(node, pipe.schema) if is_split else None
         partitioned = (
             _EXCHANGE and bool(node.keys) and (pipe.row_count is None or pipe.row_count >= PARTITION_ROWS_MIN)
         )
         count = _partition_count(pipe.row_count) if partitioned else 0
         for line in pipe.lines:
-            line.wire.aggregate(node, AggregatePhase.PARTIAL, GROUP_LIMIT if partitioned else 0)
-            if partitioned:
-                line.wire.partition_by_first(count, len(node.keys))
-        pipe = self._cut(pipe)
-        pipe.stage.one_row_lanes = not node.keys
+            if is_split:
+                line.wire.aggregate(node, AggregatePhase.PARTIAL, GROUP_LIMIT if partitioned else 0)
+                if partitioned:
+                    line.wire.partition_by_first(count, len(node.keys))
+            elif partitioned:
+                line.wire.partition(count, [bind(key, line.wire.schema).wire for _, key in node.keys])
+        pipe = self._cut(pipe.mark(node))
+        pipe.stage.one_row_lanes = not node.keys and is_split
         pipe.stage.partition_count = count
         final = Wire(pipe.schema, states)
-        final.aggregate(node, AggregatePhase.FINAL)
+        final.aggregate(node, AggregatePhase.FINAL if is_split else AggregatePhase.COMPLETE)
         pipe.begin_final(final, parallel=partitioned)
         return pipe
 
@@ -434,7 +466,7 @@ class _Lowering:
         if pipe.parallel:
             for line in pipe.lines:
                 line.wire.sort(node, rows)
-            pipe = self._cut(pipe)
+            pipe = self._cut(pipe.mark(node))
             final = Wire(pipe.schema)
             if rows == UNLIMITED and _EXCHANGE:
                 final.merge(node, rows)
@@ -463,7 +495,7 @@ class _Lowering:
             if node.count is not None:
                 for line in pipe.lines:
                     line.wire.limit(0, rows)
-            pipe = self._cut(pipe)
+            pipe = self._cut(pipe.mark(node))
             pipe.begin_final(Wire(pipe.schema))
         for line in pipe.lines:
             line.wire.limit(node.offset, node.count)

@@ -8,9 +8,9 @@ turns them into work for the engine.
 from __future__ import annotations
 
 from querymode._abi import AggregateOp
+from querymode.aggregates import BoundCall
 from querymode.bind import (
     Bound,
-    aggregate_types,
     bind,
     bind_argument,
     bind_keys,
@@ -20,7 +20,7 @@ from querymode.bind import (
 from querymode.errors import error
 from querymode.expr import Aggregate, Cast, Column, Expr
 from querymode.schema import Schema
-from querymode.types import BOOL, INT64, NULL
+from querymode.types import BOOL, INT64
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class GroupBy(Step):
         self.calls = tuple(calls)
         fields = [(name, _group_key(bind(key, source.schema))) for name, key in self.keys]
         for name, call in self.calls:
-            fields.append((name, aggregate_types(call, _argument_type(call, source.schema))[1]))
+            fields.append((name, BoundCall(call, source.schema).type))
         self.schema = Schema(fields)
 
     def with_children(self, children: Sequence[Node]) -> GroupBy:
@@ -136,7 +136,7 @@ class GroupBy(Step):
 
     def columns_read(self, needed: set[str] | None) -> set[str] | None:
         used = [key for _, key in self.keys]
-        used += [call.value for _, call in self.calls if call.value is not None]
+        used += [call for _, call in self.calls]
         return _and_columns(set(), used)
 
 
@@ -316,10 +316,6 @@ def _and_columns(needed: set[str] | None, expressions: Iterable[Expr]) -> set[st
     return names
 
 
-def _argument_type(call: Aggregate, schema: Schema) -> DataType:
-    return NULL if call.value is None else bind(call.value, schema).type
-
-
 def _group_key(bound: Bound) -> DataType:
     from querymode.types import is_nested, is_vector
 
@@ -352,6 +348,8 @@ def known_counts(node: Node) -> list[int] | None:
     table = node.input.source
     counts = []
     for _, call in node.calls:
+        if call.where is not None or call.is_distinct:
+            return None
         if call.op == AggregateOp.COUNT_ROWS:
             counts.append(table.row_count)
         elif call.op == AggregateOp.COUNT and isinstance(call.value, Column):

@@ -20,6 +20,7 @@ from struct import Struct, calcsize, iter_unpack, unpack
 
 from querymode._abi import COLUMN_COUNT_MAX, QMCB_MAGIC, ROW_COUNT_MAX, TimeUnit, TypeTag
 from querymode.errors import column_not_found, error
+from querymode.intervals import Interval as Interval
 from querymode.types import (
     PLAIN_TYPES,
     DataType,
@@ -569,33 +570,6 @@ def _empty_body_size(data_type: DataType) -> int:
 
 
 # ---- to Python values ----
-
-
-class Interval(tuple[int, int, int]):
-    """Months, days and nanoseconds, which do not convert into each other."""
-
-    __slots__ = ()
-
-    def __new__(cls, months: int = 0, days: int = 0, nanoseconds: int = 0) -> Interval:
-        return super().__new__(cls, (months, days, nanoseconds))
-
-    @property
-    def months(self) -> int:
-        return self[0]
-
-    @property
-    def days(self) -> int:
-        return self[1]
-
-    @property
-    def nanoseconds(self) -> int:
-        return self[2]
-
-    def __getnewargs__(self) -> tuple[int, int, int]:
-        return self[0], self[1], self[2]
-
-    def __repr__(self) -> str:
-        return f"Interval(months={self[0]}, days={self[1]}, nanoseconds={self[2]})"
 
 
 def columnar_batch_to_rows(batch: ColumnarBatch) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from querymode.execute.limits import Limits
+    from querymode.execute.profile import Profile
     from querymode.result import Result
     from querymode.schema import Schema
     from querymode.store import StoreOptions
@@ -272,6 +273,15 @@ class QueryMode:
         work = lower(node)
         answer = local.run(work, self._budget, limits)
         return Result(answer.batches, work.schema, answer.stats())
+
+    def _profile(self, node: Node) -> Profile:
+        """Runs the query for what it tells of itself."""
+        from querymode.execute import local
+        from querymode.execute.profile import Profile
+
+        profile = Profile()
+        local.run(lower(node), self._budget, self._limits(), profile=profile)
+        return profile
 
     def _execute_arrow(self, node: Node) -> pyarrow.Table:
         """The answer as Arrow: every worker lays out what it made, straight from the engine's memory."""

@@ -5,19 +5,20 @@ from __future__ import annotations
 import struct
 
 from querymode import _abi
-from querymode._abi import AggregateOp, AggregatePhase, NodeTag
-from querymode.bind import aggregate_types, bind, bind_argument, bind_keys, bind_predicate
+from querymode._abi import AggregatePhase, NodeTag
+from querymode.aggregates import BoundCall, encode_aggregate
+from querymode.bind import bind, bind_argument, bind_keys, bind_predicate
 from querymode.errors import error
 from querymode.literals import encode_text
 from querymode.plan import UNLIMITED, GroupBy
 from querymode.schema import Schema
-from querymode.types import BOOL, INT64, NULL, encode_type
+from querymode.types import BOOL, encode_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from querymode.expr import Aggregate, Expr
+    from querymode.expr import Expr
     from querymode.plan import Filter, Join, Node, Sort
     from querymode.types import DataType
 
@@ -123,24 +124,22 @@ class Wire:
         self.filter_count += 1
 
     def aggregate(self, step: GroupBy, phase: AggregatePhase, group_limit: int = 0) -> None:
+        # A final aggregate has states for columns; what its calls are is seen in what its partial twin read.
+        schema = step.input.schema if phase == AggregatePhase.FINAL else self.schema
+        bound = [(encode_name(name), BoundCall(call, schema)) for name, call in step.calls]
         if phase == AggregatePhase.FINAL:
-            keys, calls = self._final_parts(step)
+            # Keys and states by position, as `state_fields` lays them out.
+            keys = [encode_name(name) + column_at(index) for index, (name, _) in enumerate(step.keys)]
+            calls = []
+            position = len(keys)
+            for name, call in bound:
+                calls.append(call.encoded_final(name, position))
+                position += len(call.states)
         else:
             keys = [encode_name(name) + bind(key, self.schema).wire for name, key in step.keys]
-            calls = [_call(name, call.op, _argument(call, self.schema)) for name, call in step.calls]
+            calls = [call.encoded(name) for name, call in bound]
         self.schema = step.schema
-        wire = bytes((NodeTag.AGGREGATE, phase)) + len(keys).to_bytes(2, "little") + b"".join(keys)
-        self.steps.append(wire + len(calls).to_bytes(2, "little") + b"".join(calls))
-
-    def _final_parts(self, step: GroupBy) -> tuple[list[bytes], list[bytes]]:
-        """Keys and states by position, as `state_fields` lays them out."""
-        keys = [encode_name(name) + column_at(index) for index, (name, _) in enumerate(step.keys)]
-        calls = []
-        position = len(keys)
-        for name, call in step.calls:
-            calls.append(_call(name, call.op, column_at(position)))
-            position += 2 if call.op == AggregateOp.AVG else 1
-        return keys, calls
+        self.steps.append(encode_aggregate(phase, keys, calls, group_limit))
 
 
 def plan_over(source: Node, steps: Sequence[Filter | GroupBy]) -> bytes:
@@ -158,10 +157,7 @@ def state_fields(step: GroupBy, schema: Schema) -> list[tuple[str, DataType]]:
     """The columns that a partial aggregate hands to its final one."""
     fields = [(name, bind(key, schema).type) for name, key in step.keys]
     for name, call in step.calls:
-        argument = NULL if call.value is None else bind(call.value, schema).type
-        fields.append((name, aggregate_types(call, argument)[0]))
-        if call.op == AggregateOp.AVG:
-            fields.append((name, INT64))
+        fields += [(name, data_type) for data_type in BoundCall(call, schema).states]
     return fields
 
 
@@ -203,12 +199,3 @@ def encode_name(name: str) -> bytes:
 
 def column_at(index: int) -> bytes:
     return bytes((_abi.ExpressionTag.COLUMN,)) + index.to_bytes(2, "little")
-
-
-def _argument(call: Aggregate, schema: Schema) -> bytes | None:
-    return None if call.value is None else bind_argument(call.value, schema).wire
-
-
-def _call(name: str, op: AggregateOp, argument: bytes | None) -> bytes:
-    head = bytes((op,)) + encode_name(name)
-    return head + b"\x00" if argument is None else head + b"\x01" + argument

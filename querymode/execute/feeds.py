@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
     from querymode._wasm import Instance, Output
     from querymode.execute.files import FileScan
+    from querymode.execute.profile import Profile
     from querymode.execute.stage import Batch
     from querymode.expr import Expr
     from querymode.lower import Branch
+    from querymode.plan import Scan
 
     class Sink(Protocol):
         """What a feed needs of the run that it is part of."""
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
         def take_output(self, instance: Instance, query: int, output: Output, lane: int) -> None: ...
         def take_list(self, instance: Instance, output: Output, lanes: Sequence[int]) -> None: ...
         def lane_finished(self, lane: int) -> None: ...
-        def count_pages(self, instance: Instance) -> None: ...
+        def count_pages(self, count: int) -> None: ...
         def give_back(self, size: int) -> None: ...
 
 
@@ -301,6 +303,7 @@ class FileFeed(Feed):
         #: What builds say of columns of this table; None when they say that no row can match.
         self._bounds = bounds
         self._lock = threading.Lock()
+        self._pages_skipped = 0
         self._prepared = not (branch.pruning or branch.key_ranges)
 
     def prepare(self, instance: Instance, sink: Sink) -> bool:
@@ -348,13 +351,26 @@ class FileFeed(Feed):
             finish,
         )
         worker.close()
-        sink.count_pages(instance)
+        pages = instance.take_pages_skipped()
+        with self._lock:
+            self._pages_skipped += pages
+        sink.count_pages(pages)
 
     def may_shrink(self) -> bool:
         return not self._prepared
 
     def groups_pruned(self) -> int:
         return self.scan.groups_pruned
+
+    def note_reads(self, profile: Profile, node: Scan) -> None:
+        profile.add_reads(
+            node,
+            requests=self.scan.request_count,
+            bytes=self.scan.byte_count,
+            row_groups=len(self.scan.table.groups),
+            row_groups_skipped=self.scan.groups_pruned,
+            pages_skipped=self._pages_skipped,
+        )
 
     def close(self, *, clean: bool) -> None:
         self.scan.close(verify=clean)

@@ -79,6 +79,9 @@ class FileScan:
             [table.groups[index] for index in lane] for lane in table.lanes
         ] or [[]]
         self.groups_pruned = 0
+        #: What was asked for so far.
+        self.request_count = 0
+        self.byte_count = 0
         #: Set by `Worker.foresee` where the engine keeps some columns for later.
         self.foreseen_in_part = False
         self._lock = threading.Lock()
@@ -135,6 +138,13 @@ class FileScan:
         return surviving
 
     # ---- sources ----
+
+    def submit(self, source: ByteSource, reads: list[tuple[int, memoryview]]) -> Ticket:
+        ticket = self.gate.submit(source, reads)
+        with self._lock:
+            self.request_count += len(reads)
+            self.byte_count += sum(view.nbytes for _, view in reads)
+        return ticket
 
     def source(self, number: int) -> ByteSource:
         """The file's bytes, opened when first needed and kept for the query."""
@@ -357,7 +367,7 @@ class GroupReader:
             for index, place in merged.parts:
                 self._add_segment(block, place, needs.missing[index])
             reads.append((merged.offset, self._target(block.address, merged.size)))
-        self._ticket = self._worker.scan.gate.submit(self._source, reads)
+        self._ticket = self._worker.scan.submit(self._source, reads)
 
     def _new_block(self, size: int) -> _Block:
         if size >= ALLOW_SIZE:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from querymode.execute.feeds import Feed
     from querymode.execute.files import FileScan
     from querymode.execute.limits import Limits
+    from querymode.execute.profile import Profile
     from querymode.execute.stage import Batch
     from querymode.expr import Expr
     from querymode.fetch import IoGate
@@ -86,8 +87,15 @@ class Answer:
         }
 
 
-def run(last: Stage, budget: Budget, limits: Limits, *, export: Export | None = None) -> Answer:
-    """The answer to a lowered plan. `export`: see `QueryRun`."""
+def run(
+    last: Stage,
+    budget: Budget,
+    limits: Limits,
+    *,
+    export: Export | None = None,
+    profile: Profile | None = None,
+) -> Answer:
+    """The answer to a lowered plan. `export`: see `QueryRun`. `profile`: is filled."""
     started = time.monotonic()
     deadline = limits.deadline()
     most = limits.memory_of(budget.total)
@@ -96,6 +104,7 @@ def run(last: Stage, budget: Budget, limits: Limits, *, export: Export | None = 
     try:
         with budget.reserve(expected, deadline) as reservation:
             attempt = QueryRun(last, limits, reservation.size, deadline, export=export)
+            attempt.profile = profile
             answer = attempt.answer()
     except MemoryExceededError:
         if attempt is None or (expected >= most and attempt.was_alone):
@@ -103,7 +112,9 @@ def run(last: Stage, budget: Budget, limits: Limits, *, export: Export | None = 
         # Once more with everything there is, alone and without anything kept from before.
         with budget.reserve(most, deadline) as reservation:
             _pool.pool().trim(0)
-            answer = QueryRun(last, limits, reservation.size, deadline, alone=True, export=export).answer()
+            attempt = QueryRun(last, limits, reservation.size, deadline, alone=True, export=export)
+            attempt.profile = profile
+            answer = attempt.answer()
     answer.seconds = time.monotonic() - started
     return answer
 
@@ -155,7 +166,10 @@ class QueryRun:
         self.limits = limits
         self.size = size
         self.deadline = deadline
+        #: What becomes of a finished batch before it leaves the worker that made it: a copy of its bytes, or
+        #: what somebody wants to have of it, made from where it lies.
         self.export = export
+        self.profile: Profile | None = None
         #: One worker, and nothing kept from before: what needs the least memory.
         self._alone = alone
         self._keep = keep and not alone
@@ -207,6 +221,7 @@ class QueryRun:
 
     def run_stage(self, stage: Stage) -> list[list[Batch]]:
         run = self._stage_run(stage)
+        started = time.monotonic()
         try:
             run.run()
         except BaseException:
@@ -216,11 +231,23 @@ class QueryRun:
         lanes = [list(lane) for lane in run.answers]
         if run.is_partitioned:
             lanes = self._run_partitions(stage, lanes)
+        if self.profile is not None:
+            self._note(stage, run, time.monotonic() - started)
         if stage.function is not None:
             from querymode.execute.callables import apply
 
             return apply(stage, stage.given, lanes, self)
         return lanes
+
+    def _note(self, stage: Stage, run: StageRun, seconds: float) -> None:
+        assert self.profile is not None
+        nodes = stage.final_nodes or next((branch.nodes for branch in stage.branches if branch.nodes), ())
+        top = nodes[-1] if nodes else stage.branches[0].scan
+        if top is not None:
+            self.profile.seconds[id(top)] = self.profile.seconds.get(id(top), 0.0) + seconds
+        for branch, feed in zip(stage.branches, run.feeds, strict=True):
+            if branch.scan is not None and isinstance(feed, FileFeed):
+                feed.note_reads(self.profile, branch.scan)
 
     def _run_partitions(self, stage: Stage, lanes: list[list[Batch]]) -> list[list[Batch]]:
         """The final plan over every partition of the lanes' answers."""
@@ -234,6 +261,7 @@ class QueryRun:
         following.schema = stage.schema
         branch = Branch(StageOutput(stage, gather=False))
         branch.plan, branch.builds = stage.final, stage.final_builds
+        branch.nodes = stage.final_nodes
         following.branches = (branch,)
         if stage is self.last:
             self.last = following

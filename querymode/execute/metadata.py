@@ -37,6 +37,8 @@ def known_batch(node: Node) -> bytes | None:
         return None
     bounds: dict[tuple[AggregateOp, str], None] = {}
     for _, call in node.calls:
+        if call.where is not None or (call.is_distinct and call.op == AggregateOp.COUNT):
+            return None
         if call.op == AggregateOp.COUNT_ROWS or (call.op == AggregateOp.COUNT and _is_column(call, table)):
             continue
         if call.op not in _BOUND_OF or not _is_column(call, table):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from querymode.execute.feeds import Feed
     from querymode.execute.local import QueryRun
     from querymode.lower import Build, Stage
+    from querymode.plan import Node
 
 MIB = 1 << 20
 CANCEL_POLL_SECONDS = 0.005
@@ -311,6 +312,7 @@ class StageRun:
             self.allow(instance)
             query = instance.query_open(with_builds(branch.plan, builds.handles(branch.builds)))
             feed.run(instance, query, self)
+            self._note_rows(instance, query, branch.nodes, is_final=False)
             instance.query_close(query)
         builds.close()
 
@@ -404,9 +406,16 @@ class StageRun:
             self.finished[lane] = True
             self.moved.notify_all()
 
-    def count_pages(self, instance: Instance) -> None:
+    def count_pages(self, count: int) -> None:
         with self.lock:
-            self.query.pages_skipped += instance.take_pages_skipped()
+            self.query.pages_skipped += count
+
+    def _note_rows(self, instance: Instance, query: int, nodes: Sequence[Node], *, is_final: bool) -> None:
+        profile = self.query.profile
+        if profile is not None and nodes:
+            counts = instance.query_profile(query)
+            with self.lock:
+                profile.add_rows(nodes, counts, is_final=is_final)
 
     def give_back(self, size: int) -> None:
         with self.lock:
@@ -466,6 +475,7 @@ class StageRun:
         self.allow(instance)
         self.take_output(instance, query, instance.query_finish(query), 0)
         self.finished[0] = True
+        self._note_rows(instance, query, self.stage.final_nodes, is_final=True)
         instance.query_close(query)
         builds.close()
 

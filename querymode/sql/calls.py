@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from querymode._abi import AggregateOp
-from querymode.bind import aggregate_types
+from querymode.aggregates import result_type
 from querymode.errors import QueryModeError
 from querymode.expr import Aggregate, Coalesce, Column, Expr, Function, Literal
 from querymode.sql.rewrite import fingerprint
@@ -157,7 +157,7 @@ class Aggregates:
         translator = self._translator
         argument = NULL if aggregate.value is None else translator.check(aggregate.value)
         try:
-            return aggregate_types(aggregate, argument)[1]
+            return result_type(aggregate, argument)
         except QueryModeError as failure:
             raise translator.text.located(failure, node) from None
 

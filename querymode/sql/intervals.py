@@ -8,7 +8,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from querymode.expr import Cast, Expr, Function, Literal
-from querymode.interval import Interval, fits
+from querymode.intervals import Interval, fits
 from querymode.types import FLOAT64, INT32, INT64
 
 TYPE_CHECKING = False

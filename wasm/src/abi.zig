@@ -326,7 +326,24 @@ pub const AggregateOp = enum(u8) {
     min = 3,
     max = 4,
     avg = 5,
+    stddev_samp = 6,
+    stddev_pop = 7,
+    var_samp = 8,
+    var_pop = 9,
+    median = 10,
+    percentile_cont = 11,
+    percentile_disc = 12,
+    first = 13,
+    last = 14,
+    any_value = 15,
+    bool_and = 16,
+    bool_or = 17,
+    string_agg = 18,
 };
+
+/// Flags of an aggregate call.
+pub const aggregate_distinct: u8 = 1;
+pub const aggregate_filtered: u8 = 2;
 
 /// An aggregate is complete in one instance, or split: partial states leave every lane as QMCB
 /// and come back, in lane order, into a final aggregate.
@@ -529,6 +546,8 @@ pub const constants = .{
     .{ "SCAN_VERIFY_CRC", scan_verify_crc },
     .{ "SCAN_FILTER_FIRST", scan_filter_first },
     .{ "SCAN_PLAN_ONLY", scan_plan_only },
+    .{ "AGGREGATE_DISTINCT", aggregate_distinct },
+    .{ "AGGREGATE_FILTERED", aggregate_filtered },
     .{ "BUILD_NULL_EQUAL", build_null_equal },
     .{ "BUILD_BLOOM", build_bloom },
     .{ "IN_BUILD_BLOOM", in_build_bloom },

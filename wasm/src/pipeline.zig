@@ -235,7 +235,7 @@ pub const Query = struct {
         if (self.direct) |picked| {
             try self.emit_direct(batch, picked);
         } else {
-            try self.push_chunks(batch.columns, batch.row_count, 0);
+            try self.push_chunks(&self.scratch, batch.columns, batch.row_count, 0);
             if (!self.gathers and self.collected_size() >= @min(output_size_min, output_limit())) try self.encode_collected();
         }
         return self.saturated;
@@ -288,12 +288,7 @@ pub const Query = struct {
         if (self.finished) try self.restart();
         self.finished = true;
         for (self.operators, 0..) |*operator, i| switch (operator.*) {
-            .aggregate => |*aggregate| {
-                var arena: std.heap.ArenaAllocator = .init(self.gpa);
-                defer arena.deinit();
-                const columns = try aggregate.finish(arena.allocator());
-                try self.push_chunks(columns, aggregate.group_count(), i + 1);
-            },
+            .aggregate => |*aggregate| try self.finish_aggregate(aggregate, i + 1),
             .sort => |*sort| try self.finish_sort(sort, i + 1),
             .build => |*build| return build.table.finish(),
             .digest => |*digest| {
@@ -383,14 +378,14 @@ pub const Query = struct {
         try self.encode(.{ .row_count = batch.row_count, .columns = columns });
     }
 
-    /// Cuts columns into chunks and runs each from step `first` on.
-    fn push_chunks(self: *Query, columns: []const Column, row_count: u32, first: usize) Error!void {
+    /// Cuts columns into chunks and runs each from step `first` on, with `scratch` for what it needs.
+    fn push_chunks(self: *Query, scratch: *std.heap.ArenaAllocator, columns: []const Column, row_count: u32, first: usize) Error!void {
         const step: u32 = if (self.reduces_columns(first)) reduce_rows else expression_module.chunk_rows;
         var start: u32 = 0;
         while (start < row_count and !(self.saturated and first == 0)) : (start += step) {
             try interrupt.check();
-            _ = self.scratch.reset(.retain_capacity);
-            const arena = self.scratch.allocator();
+            _ = scratch.reset(.retain_capacity);
+            const arena = scratch.allocator();
             const count = @min(step, row_count - start);
             const views = try arena.alloc(Column, columns.len);
             const fields = if (first == 0) self.plan.input else self.plan.nodes[first - 1].output;
@@ -398,7 +393,7 @@ pub const Query = struct {
                 view.* = try column.view(arena, start, count);
                 view.type = field.type;
             }
-            try self.run(.{ .row_count = count, .columns = views }, first);
+            try self.run_in(arena, .{ .row_count = count, .columns = views }, first);
             if (start >= row_count - count) break; // the next start could pass 2^32
         }
     }
@@ -406,12 +401,7 @@ pub const Query = struct {
     /// Step `first` only reduces columns as they are: nothing is computed that should stay in cache.
     fn reduces_columns(self: *const Query, first: usize) bool {
         if (first == self.operators.len or self.operators[first] != .aggregate) return false;
-        const aggregate = &self.operators[first].aggregate;
-        if (aggregate.groups != null) return false;
-        for (aggregate.node.calls) |call| if (call.argument) |argument| {
-            if (argument.node != .column) return false;
-        };
-        return true;
+        return self.operators[first].aggregate.only_reduces();
     }
 
     fn run(self: *Query, first_chunk: Chunk, first: usize) Error!void {
@@ -426,7 +416,11 @@ pub const Query = struct {
                 .project => |items| chunk = try project(arena, items, &chunk),
                 .limit => |*limit| try self.apply_limit(arena, limit, &chunk),
                 .gather => {},
-                .aggregate => |*aggregate| return aggregate.push(arena, &chunk),
+                .aggregate => |*aggregate| {
+                    try aggregate.push(arena, &chunk);
+                    if (aggregate.is_full()) try self.flush_aggregate(aggregate, following);
+                    return;
+                },
                 .sort => |*sort| return sort.push(arena, &chunk),
                 .join => |*join| chunk = try join.push(arena, &chunk) orelse return self.run_parts(join, following),
                 .build => |*build| return build.push(arena, &chunk),
@@ -464,6 +458,20 @@ pub const Query = struct {
         @memset(bits, 0);
         for (rows[@intCast(skipped)..][0..taken]) |row| bitmap.set(bits.ptr, row);
         chunk.selection = .{ .bits = bits, .count = taken };
+    }
+
+    fn finish_aggregate(self: *Query, aggregate: *AggregateOperator, first: usize) Error!void {
+        defer aggregate.release_answer();
+        const columns = try aggregate.finish();
+        try self.push_chunks(&aggregate.scratch, columns, aggregate.group_count(), first);
+    }
+
+    /// Groups that go on before the input ends. A join before it may still need its own chunk, so the answer
+    /// has a scratch apart.
+    fn flush_aggregate(self: *Query, aggregate: *AggregateOperator, first: usize) Error!void {
+        const columns = try aggregate.finish();
+        try self.push_chunks(&aggregate.scratch, columns, aggregate.group_count(), first);
+        try aggregate.flushed();
     }
 
     fn finish_sort(self: *Query, sort: *SortOperator, first: usize) Error!void {

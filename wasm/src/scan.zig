@@ -1042,7 +1042,7 @@ fn mark_used(query: *const Query, filter_count: usize, used: []bool) void {
         .project => |items| for (items) |*item| mark_columns(&item.expression, used),
         .aggregate => |*aggregate| {
             for (aggregate.keys) |*key| mark_columns(&key.expression, used);
-            for (aggregate.calls) |*call| if (call.argument) |*argument| mark_columns(argument, used);
+            for (aggregate.arguments) |*argument| mark_columns(argument, used);
         },
         .join => |*join| {
             for (join.keys) |*key| mark_columns(key, used);

@@ -81,14 +81,19 @@ pub fn hash_bytes(value: []const u8) u64 {
     return hash_words(load_short(value), value.len);
 }
 
-/// The value at `start`; reads past its end where `data` goes on, and masks what it read.
 inline fn hash_bytes_at(data: []const u8, start: usize, size: usize) u64 {
     if (size > 16) return hash_long(data[start..][0..size]);
-    if (data.len - start < 16) return hash_words(load_short(data[start..][0..size]), size);
+    return hash_words(short_words(data, start, size), size);
+}
+
+/// A value of up to 16 bytes at `start`, filled up with zeros; reads past its end where `data` goes
+/// on, and masks what it read.
+pub inline fn short_words(data: []const u8, start: usize, size: usize) [2]u64 {
+    if (data.len - start < 16) return load_short(data[start..][0..size]);
     const loaded: @Vector(16, u8) = data[start..][0..16].*;
     const mask: @Vector(16, u8) = length_masks[16 - size ..][0..16].*;
     const words: @Vector(2, u64) = @bitCast(loaded & mask);
-    return hash_words(.{ words[0], words[1] }, size);
+    return .{ words[0], words[1] };
 }
 
 /// Sixteen bytes from position 16 - n on: n times 0xFF, then zeros.

@@ -1,39 +1,66 @@
 //! Key values → dense group numbers, in order of first appearance.
 //!
-//! Slots hold a group number; the hash of every group is kept beside, so growing never looks at
-//! keys and most probes that miss are told apart without touching them. NULL is a key like any
-//! other; NaN equals NaN and −0.0 equals 0.0.
+//! NULL is a key like any other; NaN equals NaN and −0.0 equals 0.0. How a key is looked up depends on
+//! what it is made of (group_keys.zig says how keys become words):
+//!
+//!     direct    one integer, all keys within 64 k: its distance from the least one is the place
+//!     word      up to 64 bits: linear probing, the word inside its slot
+//!     pair      up to 128 bits, several short keys side by side: the same with two words
+//!     text      one text: the same with its first 16 bytes and its length; longer ones are compared
+//!     general   anything else: slots of group numbers, the hash of every group beside them
+//!
+//! A direct table whose keys spread becomes one of words, and packed texts that turn out long make a
+//! table general, for good. Slots are less than half full: a second probe is a mispredicted branch,
+//! which costs more than a larger table.
 const std = @import("std");
-const bitmap = @import("../core/bitmap.zig");
 const column_module = @import("../core/column.zig");
-const equal_bytes = @import("../kernel/compare.zig").equal_bytes;
+const group_keys = @import("group_keys.zig");
 const hash = @import("../kernel/hash.zig");
-const Interval = @import("../core/interval.zig").Interval;
-const Span = @import("../core/interval.zig").Span;
 const interrupt = @import("../core/interrupt.zig");
+const reduce = @import("../kernel/reduce.zig");
+const rows_module = @import("accumulate/rows.zig");
 const schema = @import("../core/schema.zig");
 const ColumnBuilder = @import("../core/column_builder.zig").ColumnBuilder;
 const Column = column_module.Column;
+const Rows = rows_module.Rows;
 const assert = std.debug.assert;
 
 pub const Error = error{ Cancelled, OutOfMemory, TooLarge };
 
 const empty: u32 = std.math.maxInt(u32);
 const slots_min_log2 = 10;
+/// Keys of a direct table are no further apart. Its slots then fit the second-level cache.
+const direct_span_max = 1 << 16;
+
+const Mode = enum { direct, word, pair, text, general };
 
 pub const GroupTable = struct {
     gpa: std.mem.Allocator,
+    packing: group_keys.Packing,
+    mode: Mode,
+    count: u32 = 0,
+    /// Every group's key, unless nobody asks for them.
     keys: []ColumnBuilder,
+    keeps_keys: bool,
+    /// Of one key: the group of NULL.
+    null_group: u32 = empty,
+    direct: Direct = .{},
+    words: Slots(Word) = .{},
+    pairs: Slots(Pair) = .{},
+    /// General: the hash of every group, and slots of group numbers.
     hashes: std.ArrayList(u64) = .empty,
-    slots: []u32,
-    slots_log2: u6 = slots_min_log2,
-    /// Rows of the current chunk that opened a group; their keys join `keys` when it is done.
+    numbers: []u32 = &.{},
+    /// Rows of the last chunk that opened a group, in order.
     fresh: std.ArrayList(u32) = .empty,
 
-    pub fn init(gpa: std.mem.Allocator, types: []const schema.DataType) Error!GroupTable {
-        const slots = try gpa.alloc(u32, 1 << slots_min_log2);
-        errdefer gpa.free(slots);
-        @memset(slots, empty);
+    pub const Options = struct {
+        /// Whether `key_columns` will be asked for.
+        keeps_keys: bool = true,
+    };
+
+    pub fn init(gpa: std.mem.Allocator, types: []const schema.DataType, options: Options) Error!GroupTable {
+        const packing: group_keys.Packing = try .init(gpa, types);
+        errdefer packing.deinit(gpa);
         const keys = try gpa.alloc(ColumnBuilder, types.len);
         errdefer gpa.free(keys);
         var ready: usize = 0;
@@ -42,225 +69,515 @@ pub const GroupTable = struct {
             key.* = try .init(gpa, data_type);
             ready += 1;
         }
-        return .{ .gpa = gpa, .keys = keys, .slots = slots };
+        var self: GroupTable = .{
+            .gpa = gpa,
+            .packing = packing,
+            .mode = switch (packing.form) {
+                .integer => .direct,
+                .word => .word,
+                .pair => .pair,
+                .text => .text,
+                .none => .general,
+            },
+            .keys = keys,
+            // Long texts are compared with what is kept, and packed ones may turn out to be long.
+            .keeps_keys = options.keeps_keys or packing.has_text or packing.form == .none,
+        };
+        try self.open_slots();
+        return self;
+    }
+
+    fn open_slots(self: *GroupTable) Error!void {
+        switch (self.mode) {
+            .direct => {},
+            .word => try self.words.open(self.gpa, slots_min_log2),
+            .pair, .text => try self.pairs.open(self.gpa, slots_min_log2),
+            .general => {
+                self.numbers = try self.gpa.alloc(u32, 1 << slots_min_log2);
+                @memset(self.numbers, empty);
+            },
+        }
     }
 
     pub fn deinit(self: *GroupTable) void {
         for (self.keys) |*key| key.deinit();
         self.gpa.free(self.keys);
+        self.packing.deinit(self.gpa);
+        self.gpa.free(self.direct.slots);
+        self.words.close(self.gpa);
+        self.pairs.close(self.gpa);
         self.hashes.deinit(self.gpa);
+        self.gpa.free(self.numbers);
         self.fresh.deinit(self.gpa);
-        self.gpa.free(self.slots);
         self.* = undefined;
     }
 
     /// Forgets all groups. The slots keep their number: the next lane's groups are as many, mostly.
     pub fn reset(self: *GroupTable) void {
-        @memset(self.slots, empty);
+        self.count = 0;
+        self.null_group = empty;
+        @memset(self.direct.slots, empty);
+        self.direct.low = std.math.maxInt(i64);
+        self.direct.high = std.math.minInt(i64);
+        @memset(self.words.entries, .{});
+        @memset(self.pairs.entries, .{});
         self.hashes.clearRetainingCapacity();
+        @memset(self.numbers, empty);
         for (self.keys) |*key| key.reset();
     }
 
     pub fn group_count(self: *const GroupTable) u32 {
-        return @intCast(self.hashes.items.len);
+        return self.count;
     }
 
-    /// Writes the group of each of `rows` of the key columns to `groups`.
-    pub fn find_or_add(self: *GroupTable, arena: std.mem.Allocator, columns: []const Column, rows: []const u32, groups: []u32) Error!void {
-        assert(rows.len == groups.len and columns.len == self.keys.len);
-        if (rows.len == 0) return;
-        const row_hashes = try arena.alloc(u64, columns[0].row_count);
-        for (columns, 0..) |*column, i| hash.hash_column(column, 0, row_hashes, if (i == 0) .first else .combine);
+    /// The keys of all groups. Valid until the table changes.
+    pub fn key_columns(self: *const GroupTable, arena: std.mem.Allocator) Error![]Column {
+        assert(self.keys[0].row_count == self.count);
+        const columns = try arena.alloc(Column, self.keys.len);
+        for (columns, self.keys) |*column, *key| column.* = try key.finish(arena);
+        return columns;
+    }
+
+    /// Writes the group of each of `rows` (null: all) of the key columns to `groups`.
+    pub fn find_or_add(self: *GroupTable, arena: std.mem.Allocator, columns: []const Column, rows: ?[]const u32, groups: []u32) Error!void {
+        assert(columns.len == self.keys.len);
+        assert(groups.len == if (rows) |chosen| chosen.len else columns[0].row_count);
+        self.fresh.clearRetainingCapacity();
+        if (groups.len == 0) return;
+        try self.fresh.ensureTotalCapacity(self.gpa, groups.len);
+        const chunk: Chunk = .{ .columns = columns, .rows = rows, .groups = groups };
+        if (columns.len == 1 and self.mode != .general and (columns[0].validity != null or columns[0].type.tag == .null)) {
+            try self.find_beside_null(arena, chunk);
+        } else {
+            try self.find(arena, chunk);
+        }
+        if (self.keeps_keys) {
+            for (self.keys, columns) |*key, *column| try key.append_indices(column, self.fresh.items);
+            assert(self.keys[0].row_count == self.count);
+        }
+    }
+
+    const Chunk = struct {
+        columns: []const Column,
+        rows: ?[]const u32,
+        groups: []u32,
+
+        inline fn row(self: Chunk, i: usize) u32 {
+            return if (self.rows) |chosen| chosen[i] else @intCast(i);
+        }
+
+        fn as_rows(self: Chunk) Rows {
+            return .{ .rows = self.rows, .groups = self.groups, .group_count = 0 };
+        }
+    };
+
+    /// One key with NULLs: they have a group apart, and the other rows are looked up without asking.
+    fn find_beside_null(self: *GroupTable, arena: std.mem.Allocator, chunk: Chunk) Error!void {
+        const column = &chunk.columns[0];
+        const places = try arena.alloc(u32, chunk.groups.len);
+        const rows = try arena.alloc(u32, chunk.groups.len);
+        var found: usize = 0;
+        for (chunk.groups, 0..) |*group, i| {
+            const row = chunk.row(i);
+            places[found] = @intCast(i);
+            rows[found] = row;
+            if (column.is_valid(row)) {
+                found += 1;
+                continue;
+            }
+            if (self.null_group == empty) self.null_group = try self.open_group(row);
+            group.* = self.null_group;
+        }
+        if (found == 0) return;
+        const groups = try arena.alloc(u32, found);
+        var plain = column.*;
+        plain.validity = null;
+        try self.find(arena, .{ .columns = &.{plain}, .rows = rows[0..found], .groups = groups });
+        for (groups, places[0..found]) |group, place| chunk.groups[place] = group;
+    }
+
+    fn find(self: *GroupTable, arena: std.mem.Allocator, chunk: Chunk) Error!void {
+        switch (self.mode) {
+            .direct => {
+                const keys = try rows_module.integers(arena, &chunk.columns[0], &chunk.as_rows(), 0);
+                if (try self.cover(keys)) return self.find_direct(keys, chunk);
+                try self.spread();
+                try self.find_slots(Word, &self.words, SingleWord{ .keys = @ptrCast(keys) }, chunk);
+            },
+            .word => {
+                const keys = try self.packing.words(arena, chunk.columns, &chunk.as_rows());
+                if (chunk.columns.len == 1) {
+                    try self.find_slots(Word, &self.words, SingleWord{ .keys = keys.a }, chunk);
+                } else {
+                    try self.find_slots(Word, &self.words, ManyWords{ .keys = keys.a, .flags = keys.flags }, chunk);
+                }
+            },
+            .pair => {
+                const keys = try self.packing.words(arena, chunk.columns, &chunk.as_rows());
+                if (keys.too_long) {
+                    try self.generalise(arena);
+                    return self.find_general(arena, chunk);
+                }
+                try self.find_slots(Pair, &self.pairs, Pairs{ .keys = keys }, chunk);
+            },
+            .text => {
+                const stored = try self.keys[0].finish(arena);
+                const known = self.count;
+                try self.find_slots(Pair, &self.pairs, Texts{ .table = self, .column = &chunk.columns[0], .rows = chunk.rows, .stored = &stored, .known = known }, chunk);
+            },
+            .general => try self.find_general(arena, chunk),
+        }
+    }
+
+    fn open_group(self: *GroupTable, row: u32) Error!u32 {
+        const group = self.count;
+        if (group == empty - 1) return error.TooLarge;
+        self.fresh.appendAssumeCapacity(row);
+        self.count += 1;
+        return group;
+    }
+
+    // ---- direct ----
+
+    const Direct = struct {
+        slots: []u32 = &.{},
+        /// The key of slot 0.
+        base: i64 = 0,
+        /// Least and greatest key so far.
+        low: i64 = std.math.maxInt(i64),
+        high: i64 = std.math.minInt(i64),
+    };
+
+    /// Makes the slots reach over all keys; false when they lie too far apart.
+    fn cover(self: *GroupTable, keys: []const i64) Error!bool {
+        const direct = &self.direct;
+        const low = @min(direct.low, reduce.min(i64, keys, null).?);
+        const high = @max(direct.high, reduce.max(i64, keys, null).?);
+        const span = @as(i128, high) - low + 1;
+        if (span > direct_span_max) return false;
+        direct.low = low;
+        direct.high = high;
+        const end = @as(i128, direct.base) + direct.slots.len;
+        if (direct.slots.len > 0 and low >= direct.base and high < end) return true;
+        const size = @max(256, @min(direct_span_max, std.math.ceilPowerOfTwoAssert(u32, @intCast(span)) * 2));
+        const slots = try self.gpa.alloc(u32, size);
+        @memset(slots, empty);
+        // Room on both sides, within what an integer can be.
+        const room: i64 = @intCast(@divFloor(@as(i128, size) - span, 2));
+        const base = @min(low -| room, std.math.maxInt(i64) - @as(i64, size) + 1);
+        for (direct.slots, 0..) |group, i| {
+            if (group != empty) slots[@intCast(direct.base + @as(i64, @intCast(i)) - base)] = group;
+        }
+        self.gpa.free(direct.slots);
+        direct.slots = slots;
+        direct.base = base;
+        return true;
+    }
+
+    fn find_direct(self: *GroupTable, keys: []const i64, chunk: Chunk) Error!void {
+        const slots = self.direct.slots;
+        const base = self.direct.base;
+        for (chunk.groups, keys, 0..) |*found, key, i| {
+            const slot = &slots[@intCast(key - base)];
+            if (slot.* == empty) slot.* = try self.open_group(chunk.row(i));
+            found.* = slot.*;
+        }
+    }
+
+    /// From direct to words.
+    fn spread(self: *GroupTable) Error!void {
+        const direct = &self.direct;
+        var log2: u6 = slots_min_log2;
+        while (@as(usize, self.count) * 20 > (@as(usize, 1) << @intCast(log2)) * 9) log2 += 1;
+        try self.words.open(self.gpa, log2);
+        for (direct.slots, 0..) |group, i| {
+            if (group == empty) continue;
+            const key: u64 = @bitCast(direct.base + @as(i64, @intCast(i)));
+            self.words.put(.{ .key = key, .group = group });
+        }
+        self.gpa.free(direct.slots);
+        direct.* = .{};
+        self.mode = .word;
+    }
+
+    // ---- words and pairs in slots ----
+
+    /// A reader gives the key of row i, and says whether a group with the same words has the same key.
+    fn find_slots(self: *GroupTable, comptime Entry: type, slots: *Slots(Entry), reader: anytype, chunk: Chunk) Error!void {
+        var entries = slots.entries;
+        var shift = slots.shift();
+        for (chunk.groups, 0..) |*found, i| {
+            const key: Entry = reader.key(i);
+            var slot: usize = @intCast(key.hash() >> shift);
+            found.* = while (true) : (slot = (slot + 1) & (entries.len - 1)) {
+                const entry = &entries[slot];
+                if (reader.equal(entry, key) and entry.group != empty and reader.same(i, key, entry.group)) break entry.group;
+                if (entry.group != empty) continue;
+                const group = try self.open_group(chunk.row(i));
+                entry.* = key;
+                entry.group = group;
+                if (@as(u64, self.count) * 20 > entries.len * 9) {
+                    try slots.grow(self.gpa);
+                    entries = slots.entries;
+                    shift = slots.shift();
+                }
+                break group;
+            };
+        }
+    }
+
+    // ---- general ----
+
+    /// Packed texts turned out too long: hashes and numbers for the groups so far.
+    fn generalise(self: *GroupTable, arena: std.mem.Allocator) Error!void {
+        const columns = try self.key_columns(arena);
+        const hashes = try self.hashes.addManyAsSlice(self.gpa, self.count);
+        for (columns, 0..) |*column, i| hash.hash_column(column, 0, hashes, if (i == 0) .first else .combine);
+        self.pairs.close(self.gpa);
+        self.pairs = .{};
+        self.mode = .general;
+        var size: usize = 1 << slots_min_log2;
+        while (hashes.len * 20 > size * 9) size *= 2;
+        try self.place_numbers(size);
+    }
+
+    fn place_numbers(self: *GroupTable, size: usize) Error!void {
+        const numbers = try self.gpa.alloc(u32, size);
+        errdefer self.gpa.free(numbers);
+        @memset(numbers, empty);
+        const shift: u6 = @intCast(64 - @as(u7, std.math.log2_int(usize, size)));
+        for (self.hashes.items, 0..) |group_hash, group| {
+            if (group % interrupt.block_rows == 0) try interrupt.check();
+            var slot: usize = @intCast(group_hash >> shift);
+            while (numbers[slot] != empty) slot = (slot + 1) & (size - 1);
+            numbers[slot] = @intCast(group);
+        }
+        self.gpa.free(self.numbers);
+        self.numbers = numbers;
+    }
+
+    fn find_general(self: *GroupTable, arena: std.mem.Allocator, chunk: Chunk) Error!void {
+        const hashes = try arena.alloc(u64, chunk.columns[0].row_count);
+        for (chunk.columns, 0..) |*column, i| hash.hash_column(column, 0, hashes, if (i == 0) .first else .combine);
         const stored = try arena.alloc(Column, self.keys.len);
         for (stored, self.keys) |*to, *from| to.* = try from.finish(arena);
-        self.fresh.clearRetainingCapacity();
-        const chunk: Probed = .{ .rows = rows, .hashes = row_hashes, .groups = groups };
-        try self.find_by_layout(columns, stored, chunk);
-        for (self.keys, columns) |*key, *column| try key.append_indices(column, self.fresh.items);
-        assert(self.keys[0].row_count == self.group_count());
-    }
-
-    /// Rows to look up, the hash of every row of the chunk, and where the answers go.
-    const Probed = struct { rows: []const u32, hashes: []const u64, groups: []u32 };
-
-    /// One key without NULLs is compared without asking each time what it is.
-    fn find_by_layout(self: *GroupTable, columns: []const Column, stored: []const Column, chunk: Probed) Error!void {
-        const plain = columns.len == 1 and columns[0].validity == null and stored[0].validity == null;
-        if (plain) switch (columns[0].type.layout()) {
-            inline .i8, .u8, .i16, .u16, .i32, .u32, .i64, .u64 => |layout| {
-                const T = Bits(layout);
-                return self.find_rows(SameBits(T){ .values = columns[0].values(T), .stored = stored[0].values(T) }, chunk);
-            },
-            .bytes => return self.find_rows(SameBytes{ .column = &columns[0], .stored = &stored[0] }, chunk),
-            else => {},
-        };
-        return self.find_rows(SameRow{ .columns = columns, .stored = stored }, chunk);
-    }
-
-    /// `same` says whether a row equals a group's key, or another row of the chunk.
-    fn find_rows(self: *GroupTable, same: anytype, chunk: Probed) Error!void {
-        const known = self.group_count();
-        for (chunk.rows, chunk.groups) |row, *found| {
-            const row_hash = chunk.hashes[row];
-            const mask = self.slots.len - 1;
-            var slot: usize = @intCast(row_hash >> @intCast(64 - @as(u7, self.slots_log2)));
-            found.* = while (true) : (slot = (slot + 1) & mask) {
-                const group = self.slots[slot];
-                if (group == empty) break try self.add_group(slot, row, row_hash);
-                if (@TypeOf(same).by_hash and self.hashes.items[group] != row_hash) continue;
-                const equal = if (group < known) same.as_group(row, group) else same.as_row(row, self.fresh.items[group - known]);
+        const known = self.count;
+        var shift: u6 = @intCast(64 - @as(u7, std.math.log2_int(usize, self.numbers.len)));
+        for (chunk.groups, 0..) |*found, i| {
+            const row = chunk.row(i);
+            var slot: usize = @intCast(hashes[row] >> shift);
+            found.* = while (true) : (slot = (slot + 1) & (self.numbers.len - 1)) {
+                const group = self.numbers[slot];
+                if (group == empty) {
+                    try self.hashes.append(self.gpa, hashes[row]);
+                    self.numbers[slot] = try self.open_group(row);
+                    if (self.hashes.items.len * 20 > self.numbers.len * 9) {
+                        try self.place_numbers(self.numbers.len * 2);
+                        shift -= 1;
+                    }
+                    break self.count - 1;
+                }
+                if (self.hashes.items[group] != hashes[row]) continue;
+                const equal = if (group < known)
+                    group_keys.rows_equal(chunk.columns, row, stored, group)
+                else
+                    group_keys.rows_equal(chunk.columns, row, chunk.columns, self.fresh.items[group - known]);
                 if (equal) break group;
             };
         }
     }
+};
 
-    fn add_group(self: *GroupTable, slot: usize, row: u32, row_hash: u64) Error!u32 {
-        const group = self.group_count();
-        if (group == empty - 1) return error.TooLarge;
-        try self.hashes.append(self.gpa, row_hash);
-        try self.fresh.append(self.gpa, row);
-        self.slots[slot] = group;
-        // Load stays under 0.45: mispredicted second probes cost more than a larger table.
-        if (self.hashes.items.len * 20 > self.slots.len * 9) try self.grow();
-        return group;
-    }
+/// Numbers with as many ones as zeros, drawn at random, and other than those of kernel/hash.zig: rows
+/// that were partitioned by its hashes are spread anew.
+const multiplier_a: u64 = 0xD6E8_FEB8_6659_FD93;
+const multiplier_b: u64 = 0x9E6C_63D0_876A_9A47;
+const multiplier_c: u64 = 0xC2B2_AE3D_27D4_EB4F;
 
-    fn grow(self: *GroupTable) Error!void {
-        const log2: u6 = self.slots_log2 + 1;
-        const slots = try self.gpa.alloc(u32, @as(usize, 1) << @intCast(log2));
-        errdefer self.gpa.free(slots);
-        @memset(slots, empty);
-        const mask = slots.len - 1;
-        for (self.hashes.items, 0..) |group_hash, group| {
-            if (group % interrupt.block_rows == 0) try interrupt.check();
-            var slot: usize = @intCast(group_hash >> @intCast(64 - @as(u7, log2)));
-            while (slots[slot] != empty) slot = (slot + 1) & mask;
-            slots[slot] = @intCast(group);
-        }
-        self.gpa.free(self.slots);
-        self.slots = slots;
-        self.slots_log2 = log2;
+const Word = extern struct {
+    key: u64 = 0,
+    /// Of several keys: which are NULL.
+    flags: u32 = 0,
+    group: u32 = empty,
+
+    /// The upper bits are the good ones.
+    inline fn hash(self: Word) u64 {
+        const mixed = self.key ^ @as(u64, self.flags) *% multiplier_b;
+        return (mixed ^ (mixed >> 32)) *% multiplier_a;
     }
 };
 
-/// Integers of one width compare as their bits.
-pub fn Bits(comptime layout: schema.Layout) type {
-    return switch (layout) {
-        .i8, .u8 => u8,
-        .i16, .u16 => u16,
-        .i32, .u32 => u32,
-        .i64, .u64 => u64,
-        .i128 => u128,
-        else => comptime unreachable,
-    };
-}
+const Pair = extern struct {
+    a: u64 = 0,
+    b: u64 = 0,
+    /// A text's length; of several keys, which are NULL.
+    extra: u32 = 0,
+    group: u32 = empty,
 
-fn SameBits(comptime T: type) type {
+    inline fn hash(self: Pair) u64 {
+        const x = (self.a ^ (self.a >> 32) ^ self.extra) *% multiplier_a;
+        const y = (self.b ^ (self.b >> 32)) *% multiplier_b;
+        return (x ^ std.math.rotl(u64, y, 32)) *% multiplier_c;
+    }
+};
+
+fn Slots(comptime Entry: type) type {
     return struct {
-        values: []const T,
-        stored: []const T,
-        /// A value is as cheap to compare as its hash.
-        const by_hash = false;
+        const Self = @This();
+        entries: []Entry = &.{},
 
-        inline fn as_group(self: @This(), row: u32, group: u32) bool {
-            return self.values[row] == self.stored[group];
+        fn open(self: *Self, gpa: std.mem.Allocator, log2: u6) Error!void {
+            self.entries = try gpa.alloc(Entry, @as(usize, 1) << @intCast(log2));
+            @memset(self.entries, .{});
         }
-        inline fn as_row(self: @This(), row: u32, other: u32) bool {
-            return self.values[row] == self.values[other];
+
+        fn close(self: *Self, gpa: std.mem.Allocator) void {
+            gpa.free(self.entries);
+        }
+
+        fn shift(self: *const Self) u6 {
+            return @intCast(64 - @as(u7, std.math.log2_int(usize, self.entries.len)));
+        }
+
+        /// A key that is not there.
+        fn put(self: *Self, entry: Entry) void {
+            var slot: usize = @intCast(entry.hash() >> self.shift());
+            while (self.entries[slot].group != empty) slot = (slot + 1) & (self.entries.len - 1);
+            self.entries[slot] = entry;
+        }
+
+        noinline fn grow(self: *Self, gpa: std.mem.Allocator) Error!void {
+            const size = std.math.mul(usize, self.entries.len, 2) catch return error.TooLarge;
+            const old = self.entries;
+            const entries = try gpa.alloc(Entry, size);
+            @memset(entries, .{});
+            self.entries = entries;
+            defer gpa.free(old);
+            for (old, 0..) |entry, i| {
+                if (i % interrupt.block_rows == 0) try interrupt.check();
+                if (entry.group != empty) self.put(entry);
+            }
         }
     };
 }
 
-const SameBytes = struct {
+const SingleWord = struct {
+    keys: []const u64,
+
+    inline fn key(self: SingleWord, i: usize) Word {
+        return .{ .key = self.keys[i] };
+    }
+    inline fn equal(_: SingleWord, entry: *const Word, other: Word) bool {
+        return entry.key == other.key;
+    }
+    inline fn same(_: SingleWord, _: usize, _: Word, _: u32) bool {
+        return true;
+    }
+};
+
+const ManyWords = struct {
+    keys: []const u64,
+    flags: ?[]const u32,
+
+    inline fn key(self: ManyWords, i: usize) Word {
+        return .{ .key = self.keys[i], .flags = if (self.flags) |flags| flags[i] else 0 };
+    }
+    inline fn equal(_: ManyWords, entry: *const Word, other: Word) bool {
+        return entry.key == other.key and entry.flags == other.flags;
+    }
+    inline fn same(_: ManyWords, _: usize, _: Word, _: u32) bool {
+        return true;
+    }
+};
+
+const Pairs = struct {
+    keys: group_keys.Words,
+
+    inline fn key(self: Pairs, i: usize) Pair {
+        return .{ .a = self.keys.a[i], .b = self.keys.b[i], .extra = if (self.keys.flags) |flags| flags[i] else 0 };
+    }
+    inline fn equal(_: Pairs, entry: *const Pair, other: Pair) bool {
+        return entry.a == other.a and entry.b == other.b and entry.extra == other.extra;
+    }
+    inline fn same(_: Pairs, _: usize, _: Pair, _: u32) bool {
+        return true;
+    }
+};
+
+/// A text of up to 16 bytes is its words and its length. A longer one has its hash and its first eight
+/// bytes for words, which are proof of a difference only.
+const Texts = struct {
+    table: *const GroupTable,
     column: *const Column,
+    rows: ?[]const u32,
+    /// Groups below `known` are in `stored`, the others are rows of the chunk.
     stored: *const Column,
-    const by_hash = true;
+    known: u32,
 
-    inline fn as_group(self: SameBytes, row: u32, group: u32) bool {
-        return same_bytes(self.column.bytes_at(row), self.stored.bytes_at(group));
+    inline fn row(self: Texts, i: usize) usize {
+        return if (self.rows) |chosen| chosen[i] else i;
     }
-    inline fn as_row(self: SameBytes, row: u32, other: u32) bool {
-        return same_bytes(self.column.bytes_at(row), self.column.bytes_at(other));
+    inline fn key(self: Texts, i: usize) Pair {
+        const start = self.column.offsets[self.row(i)];
+        const size = self.column.offsets[self.row(i) + 1] - start;
+        if (size > 16) return self.long_key(start, size);
+        const words = hash.short_words(self.column.data, start, size);
+        return .{ .a = words[0], .b = words[1], .extra = size };
+    }
+    fn long_key(self: Texts, start: u32, size: u32) Pair {
+        const bytes = self.column.data[start..][0..size];
+        return .{ .a = hash.hash_bytes(bytes), .b = std.mem.readInt(u64, bytes[0..8], .little), .extra = size };
+    }
+    inline fn equal(_: Texts, entry: *const Pair, other: Pair) bool {
+        return entry.a == other.a and entry.b == other.b and entry.extra == other.extra;
+    }
+    inline fn same(self: Texts, i: usize, other: Pair, group: u32) bool {
+        return other.extra <= 16 or self.same_long(i, group);
+    }
+    fn same_long(self: Texts, i: usize, group: u32) bool {
+        const stored = if (group < self.known) self.stored.bytes_at(group) else self.column.bytes_at(self.table.fresh.items[group - self.known]);
+        return std.mem.eql(u8, self.column.bytes_at(self.row(i)), stored);
     }
 };
 
-const SameRow = struct {
-    columns: []const Column,
-    stored: []const Column,
-    const by_hash = true;
+const testing = std.testing;
 
-    fn as_group(self: SameRow, row: u32, group: u32) bool {
-        return rows_equal(self.columns, row, self.stored, group);
-    }
-    fn as_row(self: SameRow, row: u32, other: u32) bool {
-        return rows_equal(self.columns, row, self.columns, other);
-    }
-};
-
-pub inline fn same_bytes(a: []const u8, b: []const u8) bool {
-    return a.len == b.len and equal_bytes(a, b);
-}
-
-pub fn rows_equal(a: []const Column, a_row: usize, b: []const Column, b_row: usize) bool {
-    for (a, b) |*x, *y| if (!values_equal(x, a_row, y, b_row)) return false;
-    return true;
-}
-
-pub fn values_equal(a: *const Column, a_row: usize, b: *const Column, b_row: usize) bool {
-    const valid = a.is_valid(a_row);
-    if (valid != b.is_valid(b_row)) return false;
-    if (!valid) return true;
-    switch (a.type.layout()) {
-        .none => return true,
-        .bits => return bitmap.get(a.data.ptr, a_row) == bitmap.get(b.data.ptr, b_row),
-        .bytes => return same_bytes(a.bytes_at(a_row), b.bytes_at(b_row)),
-        .fixed => {
-            if (a.type.tag == .interval) return Span.of(a.values(Interval)[a_row]).equal(.of(b.values(Interval)[b_row]));
-            const size: usize = @intCast(a.type.value_size());
-            return std.mem.eql(u8, a.data[a_row * size ..][0..size], b.data[b_row * size ..][0..size]);
-        },
-        .list, .structure => unreachable, // plan.zig refuses them as keys
-        inline .f16, .f32, .f64 => |layout| {
-            const T = switch (layout) {
-                .f16 => f16,
-                .f32 => f32,
-                else => f64,
-            };
-            const x = a.values(T)[a_row];
-            const y = b.values(T)[b_row];
-            return x == y or (x != x and y != y);
-        },
-        inline .i8, .u8, .i16, .u16, .i32, .u32, .i64, .u64, .i128 => |layout| {
-            const T = Bits(layout);
-            return a.values(T)[a_row] == b.values(T)[b_row];
-        },
-    }
+fn plain_column(comptime T: type, tag: schema.TypeTag, values: []align(16) const T) Column {
+    return .{ .type = .of(tag), .row_count = @intCast(values.len), .data = std.mem.sliceAsBytes(values) };
 }
 
 test "groups are numbered by first appearance and survive growth" {
-    const gpa = std.testing.allocator;
-    var table: GroupTable = try .init(gpa, &.{.of(.i64)});
-    defer table.deinit();
-    var arena: std.heap.ArenaAllocator = .init(gpa);
-    defer arena.deinit();
-    const count = 4096;
-    const values = try gpa.alignedAlloc(i64, .@"16", count);
-    defer gpa.free(values);
-    var rows: [count]u32 = undefined;
-    var groups: [count]u32 = undefined;
-    for (&rows, 0..) |*row, i| row.* = @intCast(i);
-    for (0..3) |round| {
-        for (values, 0..) |*value, i| value.* = @intCast((i / 2) * 7919 + round);
-        const column: Column = .{ .type = .of(.i64), .row_count = count, .data = std.mem.sliceAsBytes(values) };
-        try table.find_or_add(arena.allocator(), &.{column}, &rows, &groups);
-        for (groups, 0..) |group, i| try std.testing.expectEqual(round * count / 2 + i / 2, group);
+    const gpa = testing.allocator;
+    // Close together, far apart, and close together at first.
+    for ([_][2]i64{ .{ 1, 0 }, .{ 7919 << 20, 0 }, .{ 1, 1 << 40 } }) |shape| {
+        var table: GroupTable = try .init(gpa, &.{.of(.i64)}, .{});
+        defer table.deinit();
+        var arena: std.heap.ArenaAllocator = .init(gpa);
+        defer arena.deinit();
+        const count = 4096;
+        const values = try gpa.alignedAlloc(i64, .@"16", count);
+        defer gpa.free(values);
+        var groups: [count]u32 = undefined;
+        for (0..2) |_| {
+            for (0..3) |round| {
+                for (values, 0..) |*value, i| {
+                    const number: i64 = @intCast((i / 2) + round * count / 2);
+                    value.* = -500 + number * shape[0] + @as(i64, @intCast(round)) * shape[1];
+                }
+                try table.find_or_add(arena.allocator(), &.{plain_column(i64, .i64, values)}, null, &groups);
+                for (groups, 0..) |group, i| try testing.expectEqual(round * count / 2 + i / 2, group);
+            }
+            try testing.expectEqual(3 * count / 2, table.group_count());
+            const keys = try table.key_columns(arena.allocator());
+            try testing.expectEqual(values[count - 1], keys[0].values(i64)[3 * count / 2 - 1]);
+            table.reset();
+        }
     }
-    try std.testing.expectEqual(3 * count / 2, table.group_count());
 }
 
 test "NULL, NaN and zero are one group each" {
-    const gpa = std.testing.allocator;
-    var table: GroupTable = try .init(gpa, &.{.of(.f64)});
+    const gpa = testing.allocator;
+    var table: GroupTable = try .init(gpa, &.{.of(.f64)}, .{});
     defer table.deinit();
     var arena: std.heap.ArenaAllocator = .init(gpa);
     defer arena.deinit();
@@ -269,5 +586,100 @@ test "NULL, NaN and zero are one group each" {
     const column: Column = .{ .type = .of(.f64), .row_count = 8, .validity = &.{0b1001_1111}, .data = std.mem.sliceAsBytes(&values) };
     var groups: [8]u32 = undefined;
     try table.find_or_add(arena.allocator(), &.{column}, &.{ 0, 1, 2, 3, 4, 5, 6, 7 }, &groups);
-    try std.testing.expectEqualSlices(u32, &.{ 0, 0, 1, 1, 2, 3, 3, 0 }, &groups);
+    try testing.expectEqual(groups[0], groups[1]);
+    try testing.expectEqual(groups[0], groups[7]);
+    try testing.expectEqual(groups[2], groups[3]);
+    try testing.expectEqual(groups[5], groups[6]);
+    try testing.expectEqual(4, table.group_count());
+    const keys = try table.key_columns(arena.allocator());
+    for (groups, 0..) |group, row| try testing.expectEqual(column.is_valid(row), keys[0].is_valid(group));
+}
+
+test "texts of every length, and those that share words" {
+    const gpa = testing.allocator;
+    var table: GroupTable = try .init(gpa, &.{.of(.utf8)}, .{});
+    defer table.deinit();
+    var arena: std.heap.ArenaAllocator = .init(gpa);
+    defer arena.deinit();
+    // Lengths 0 … 19, twice, the same bytes: only the length tells them apart.
+    var bytes: [400]u8 align(16) = @splat('a');
+    var many: [41]u32 = undefined;
+    many[0] = 0;
+    for (many[1..], 0..) |*offset, i| offset.* = many[i] + @as(u32, @intCast(i % 20));
+    const texts: Column = .{ .type = .of(.utf8), .row_count = 40, .data = bytes[0..many[40]], .offsets = &many };
+    var groups: [40]u32 = undefined;
+    try table.find_or_add(arena.allocator(), &.{texts}, null, &groups);
+    for (groups, 0..) |group, i| try testing.expectEqual(i % 20, group);
+    bytes[many[20] - 1] = 'b'; // the last byte of the longest
+    try table.find_or_add(arena.allocator(), &.{texts}, null, &groups);
+    try testing.expectEqual(20, groups[19]);
+    try testing.expectEqual(19, groups[39]);
+}
+
+test "several keys in a word, in a pair, and in neither" {
+    const gpa = testing.allocator;
+    var arena: std.heap.ArenaAllocator = .init(gpa);
+    defer arena.deinit();
+    const small: [6]i16 align(16) = .{ 1, 1, -1, 1, 1, 5 };
+    const dates: [6]i32 align(16) = .{ 7, 8, 7, 7, 7, 0 };
+    const doubles: [6]f64 align(16) = .{ 0.0, 0.5, 0.0, -0.0, 0.0, 1 };
+    const text: [24]u8 align(16) = "abababaverylongtextababx".*;
+    const short: Column = .{ .type = .of(.utf8), .row_count = 6, .data = &text, .offsets = &.{ 0, 2, 4, 6, 6, 6, 6 } };
+    const long: Column = .{ .type = .of(.utf8), .row_count = 6, .data = &text, .offsets = &.{ 0, 2, 4, 6, 19, 21, 23 } };
+    const a = plain_column(i16, .i16, &small);
+    var b = plain_column(i32, .date, &dates);
+    const c = plain_column(f64, .f64, &doubles);
+    b.validity = &.{0b01_1111};
+    var groups: [6]u32 = undefined;
+    {
+        var table: GroupTable = try .init(gpa, &.{ .of(.i16), .of(.date) }, .{});
+        defer table.deinit();
+        try table.find_or_add(arena.allocator(), &.{ a, b }, null, &groups);
+        try testing.expectEqual(.word, table.mode);
+        try testing.expectEqualSlices(u32, &.{ 0, 1, 2, 0, 0, 3 }, &groups);
+    }
+    {
+        var table: GroupTable = try .init(gpa, &.{ .of(.date), .of(.f64) }, .{});
+        defer table.deinit();
+        try table.find_or_add(arena.allocator(), &.{ b, c }, null, &groups);
+        try testing.expectEqual(.pair, table.mode);
+        try testing.expectEqualSlices(u32, &.{ 0, 1, 0, 0, 0, 2 }, &groups);
+    }
+    {
+        var table: GroupTable = try .init(gpa, &.{ .of(.utf8), .of(.i16) }, .{});
+        defer table.deinit();
+        try table.find_or_add(arena.allocator(), &.{ short, a }, null, &groups);
+        try testing.expectEqual(.pair, table.mode);
+        try testing.expectEqualSlices(u32, &.{ 0, 0, 1, 2, 2, 3 }, &groups);
+        try table.find_or_add(arena.allocator(), &.{ long, a }, null, &groups);
+        try testing.expectEqual(.general, table.mode);
+        try testing.expectEqualSlices(u32, &.{ 0, 0, 1, 4, 0, 5 }, &groups);
+        table.reset();
+        try table.find_or_add(arena.allocator(), &.{ short, a }, null, &groups);
+        try testing.expectEqualSlices(u32, &.{ 0, 0, 1, 2, 2, 3 }, &groups);
+    }
+}
+
+test "keys at the ends of their type" {
+    const gpa = testing.allocator;
+    var arena: std.heap.ArenaAllocator = .init(gpa);
+    defer arena.deinit();
+    const least = std.math.minInt(i64);
+    const most = std.math.maxInt(i64);
+    const tables = [_][4]i64{
+        .{ most, most - 1, most - 5, most },
+        .{ least, least + 1, least + 300, least },
+        .{ least, most, 0, least },
+        .{ -1, 0, 1, -1 },
+    };
+    for (tables) |keys| {
+        var table: GroupTable = try .init(gpa, &.{.of(.i64)}, .{ .keeps_keys = false });
+        defer table.deinit();
+        const values: [4]i64 align(16) = keys;
+        var groups: [4]u32 = undefined;
+        for (0..2) |_| {
+            try table.find_or_add(arena.allocator(), &.{plain_column(i64, .i64, &values)}, null, &groups);
+            try testing.expectEqualSlices(u32, &.{ 0, 1, 2, 0 }, &groups);
+        }
+    }
 }

@@ -9,7 +9,7 @@
 const std = @import("std");
 const bitmap = @import("../core/bitmap.zig");
 const column_module = @import("../core/column.zig");
-const group_table = @import("group_table.zig");
+const group_keys = @import("group_keys.zig");
 const hash = @import("../kernel/hash.zig");
 const interrupt = @import("../core/interrupt.zig");
 const join_index = @import("join_index.zig");
@@ -492,7 +492,7 @@ const HashedRows = struct {
         return word;
     }
     pub inline fn same(self: HashedRows, a: u32, b: u32) bool {
-        return group_table.rows_equal(self.keys, a, self.keys, b);
+        return group_keys.rows_equal(self.keys, a, self.keys, b);
     }
 };
 
@@ -504,7 +504,7 @@ const ProbingKey = struct {
     stored: []const Column,
 
     pub fn equals(self: ProbingKey, row: u32) bool {
-        return group_table.rows_equal(self.keys, self.row, self.stored, row);
+        return group_keys.rows_equal(self.keys, self.row, self.stored, row);
     }
 };
 
@@ -513,17 +513,17 @@ fn keep_equal(a: *const Column, a_rows: []const u32, b: *const Column, b_rows: [
     const plain = a.validity == null and b.validity == null;
     if (plain) switch (a.type.layout()) {
         inline .i8, .u8, .i16, .u16, .i32, .u32, .i64, .u64, .i128 => |layout| {
-            const T = group_table.Bits(layout);
+            const T = group_keys.Bits(layout);
             const x = a.values(T);
             const y = b.values(T);
             for (a_rows, b_rows, equal) |i, j, *same| same.* = same.* and x.ptr[i] == y.ptr[j];
             return;
         },
         .bytes => {
-            for (a_rows, b_rows, equal) |i, j, *same| same.* = same.* and group_table.same_bytes(a.bytes_at(i), b.bytes_at(j));
+            for (a_rows, b_rows, equal) |i, j, *same| same.* = same.* and group_keys.same_bytes(a.bytes_at(i), b.bytes_at(j));
             return;
         },
         else => {},
     };
-    for (a_rows, b_rows, equal) |i, j, *same| same.* = same.* and group_table.values_equal(a, i, b, j);
+    for (a_rows, b_rows, equal) |i, j, *same| same.* = same.* and group_keys.values_equal(a, i, b, j);
 }

@@ -1,10 +1,32 @@
 //! Aggregate steps on the wire → nodes, checked and typed. plan.zig draws the whole plan.
 //!
-//!     aggregate   u8 phase, u16 keys × (name, expression), u16 calls × (u8 op, name, u8 has argument, [expression])
+//!     aggregate   u8 phase, u32 group limit (0: none; partial only), u16 keys × (name, expression),
+//!                 u16 calls × (u8 op, u8 flags (1: distinct, 2: has filter), name, u8 argument count, expressions,
+//!                              [filter expression (bool)])
+//!
+//! Arguments of a complete or partial call: nothing for count_rows; value and separator (literal text, NULL
+//! makes every answer NULL) for string_agg; value and fraction (literal float64 or decimal, −1 … 1, below
+//! 0 counted from the greatest down) for percentiles; one value for the others. A final call names its
+//! partial twin's state columns, in order, and string_agg its separator behind them. The states:
+//!
+//!     count_rows, count                        int64
+//!     sum                                      total: int128, float64 or decimal(38, s)
+//!     avg                                      total, int64 count
+//!     stddev_…, var_…                          int64 count, float64 mean, float64 sum of squared distances from it
+//!     min, max, any_value, bool_and, bool_or   value, NULL while there is none
+//!     first, last                              value, bool: whether there was a row (the value may be NULL)
+//!     string_agg                               text, NULL while there is none
+//!
+//! querymode/aggregates.py has the same table. Medians, percentiles and DISTINCT need all rows of a
+//! group in one place: they exist only in phase complete. So that the rules for types are in one place,
+//! the planner casts: variances take float64; medians and continuous percentiles take what has values
+//! in between (floats, decimals, times, timestamps), and a median of anything else that has an order is
+//! the lower one of the middle.
 const std = @import("std");
 const abi = @import("../abi.zig");
 const interrupt = @import("../core/interrupt.zig");
 const schema = @import("../core/schema.zig");
+const column_module = @import("../core/column.zig");
 const expression_module = @import("expression.zig");
 const expression_parser = @import("expression_parser.zig");
 const DataType = schema.DataType;
@@ -12,94 +34,272 @@ const Error = expression_parser.Error;
 const Expression = expression_module.Expression;
 const Field = schema.Field;
 const Named = expression_parser.Named;
+const Op = abi.AggregateOp;
 const Parser = expression_parser.Parser;
 const refuse = expression_parser.refuse;
 
 pub const AggregateCall = struct {
-    op: abi.AggregateOp,
+    op: Op,
     name: []const u8,
-    argument: ?Expression,
+    /// Its value, or a final call's states, among `Aggregate.arguments`.
+    arguments: []const u32,
+    /// Rows for which this is TRUE are seen; among `Aggregate.arguments`.
+    filter: ?u32 = null,
+    distinct: bool = false,
+    /// string_agg's; null: every answer is NULL.
+    separator: ?[]const u8 = null,
+    fraction: Fraction = .half,
     /// Of the finished value.
     type: DataType,
-    /// Of the running total of sum and avg: i128, f64 or decimal(38, s).
-    state: DataType,
+    states: []const DataType,
+};
+
+/// A fraction as it was written: decimal fractions count exactly.
+pub const Fraction = struct {
+    float: f64,
+    /// The same as a quotient; divisor 0 when it was a float.
+    dividend: i64 = 0,
+    divisor: i64 = 0,
+    /// From the greatest value down.
+    descending: bool = false,
+
+    pub const half: Fraction = .{ .float = 0.5, .dividend = 1, .divisor = 2 };
 };
 
 pub const Aggregate = struct {
     phase: abi.AggregatePhase,
+    /// Groups that make a partial aggregate hand over what it has and start anew; 0: never.
+    group_limit: u32,
     keys: []const Named,
+    /// Every expression that calls name, once.
+    arguments: []const Expression,
     calls: []const AggregateCall,
 };
 
 pub const Parsed = struct { aggregate: Aggregate, output: []const Field };
 
 pub fn parse_aggregate(self: *Parser) Error!Parsed {
+    @setRuntimeSafety(true);
     const phase = try self.cursor.read_enum(abi.AggregatePhase);
+    const group_limit = try self.cursor.read_int(u32);
+    if (group_limit != 0 and phase != .partial) return refuse("a group limit is for partial aggregates", .{});
     const keys = try self.parse_named(try self.read_count(4));
     for (keys) |key| if (!expression_parser.is_groupable(key.expression.type)) {
         interrupt.describe("grouping by this type is not supported yet", .{});
         return error.NotSupported;
     };
-    const calls = try self.arena.alloc(AggregateCall, try self.read_count(4));
-    for (calls) |*call| call.* = try parse_call(self, phase);
-    var fields: std.ArrayList(Field) = .empty;
-    for (keys) |key| try fields.append(self.arena, .{ .name = key.name, .type = key.expression.type });
-    for (calls) |call| {
-        const state = phase == .partial and call.op != .min and call.op != .max;
-        try fields.append(self.arena, .{ .name = call.name, .type = if (state) call.state else call.type });
-        if (phase == .partial and call.op == .avg) try fields.append(self.arena, .{ .name = call.name, .type = .of(.i64) });
-    }
-    return .{ .aggregate = .{ .phase = phase, .keys = keys, .calls = calls }, .output = fields.items };
-}
-
-fn parse_call(self: *Parser, phase: abi.AggregatePhase) Error!AggregateCall {
-    const op = try self.cursor.read_enum(abi.AggregateOp);
-    const name = try schema.read_name(&self.cursor);
-    const argument = if (try self.cursor.read_flag()) try self.parse_expression(0) else null;
-    if ((argument == null) != (op == .count_rows and phase != .final)) return refuse("aggregate with the wrong number of arguments", .{});
-    const given: DataType = if (argument) |expression| expression.type else .of(.null);
-    const state = try state_type(op, given);
-    if (phase == .final) try check_final(self, op, argument.?, state);
+    const calls = try self.arena.alloc(AggregateCall, try self.read_count(5));
+    var arguments: Arguments = .{};
+    for (calls) |*call| call.* = try parse_call(self, &arguments, phase);
     return .{
-        .op = op,
-        .name = name,
-        .argument = argument,
-        .type = switch (op) {
-            .min, .max => given,
-            .avg => .of(.f64),
-            else => state,
+        .aggregate = .{
+            .phase = phase,
+            .group_limit = group_limit,
+            .keys = keys,
+            .arguments = arguments.expressions.items,
+            .calls = calls,
         },
-        .state = state,
+        .output = try output_fields(self.arena, phase, keys, calls),
     };
 }
 
-/// A final aggregate reads what its partial twin wrote: one state column, two for avg.
-fn check_final(self: *Parser, op: abi.AggregateOp, argument: Expression, state: DataType) Error!void {
-    if (argument.node != .column) return refuse("a final aggregate reads a state column", .{});
-    const next = argument.node.column + 1;
-    switch (op) {
-        .min, .max => {},
-        .count_rows, .count => if (argument.type.tag != .i64) return refuse("a count's state is int64", .{}),
-        .sum, .avg => if (!argument.type.eql(state)) return refuse("a sum's state has its own type", .{}),
+fn output_fields(arena: std.mem.Allocator, phase: abi.AggregatePhase, keys: []const Named, calls: []const AggregateCall) Error![]const Field {
+    var fields: std.ArrayList(Field) = .empty;
+    for (keys) |key| try fields.append(arena, .{ .name = key.name, .type = key.expression.type });
+    for (calls) |call| {
+        if (phase != .partial) {
+            try fields.append(arena, .{ .name = call.name, .type = call.type });
+        } else for (call.states) |state| {
+            try fields.append(arena, .{ .name = call.name, .type = state });
+        }
     }
-    if (op == .avg and (next >= self.fields.len or self.fields[next].type.tag != .i64)) return refuse("an average's second state is int64", .{});
+    return fields.items;
 }
 
-/// The type of the running total, which also is a sum's result.
-fn state_type(op: abi.AggregateOp, given: DataType) Error!DataType {
-    switch (op) {
-        .count_rows, .count => return .of(.i64),
-        .min, .max => {
-            if (expression_parser.is_orderable(given) and given.tag != .interval) return given;
-        },
-        .sum, .avg => switch (given.tag) {
-            .i8, .i16, .i32, .i64, .i128, .u8, .u16, .u32, .u64 => return .of(.i128),
-            .f16, .f32, .f64 => return .of(.f64),
-            .decimal => return .{ .tag = .decimal, .precision = schema.decimal_precision_max, .scale = given.scale },
-            .bool => if (op == .sum) return .of(.i128),
-            else => {},
-        },
+/// Expressions that are written alike are one: sum(x) and avg(x) compute x once.
+const Arguments = struct {
+    expressions: std.ArrayList(Expression) = .empty,
+    known: std.StringHashMapUnmanaged(u32) = .empty,
+
+    fn parse(self: *Arguments, parser: *Parser) Error!u32 {
+        const start = parser.cursor.position;
+        const expression = try parser.parse_expression(0);
+        const entry = try self.known.getOrPut(parser.arena, parser.cursor.bytes[start..parser.cursor.position]);
+        if (!entry.found_existing) {
+            entry.value_ptr.* = @intCast(self.expressions.items.len);
+            try self.expressions.append(parser.arena, expression);
+        }
+        return entry.value_ptr.*;
     }
-    interrupt.describe("{s} is not defined for this type", .{@tagName(op)});
-    return error.InvalidAggregate;
+
+    fn type_of(self: *const Arguments, index: u32) DataType {
+        return self.expressions.items[index].type;
+    }
+};
+
+fn parse_call(self: *Parser, arguments: *Arguments, phase: abi.AggregatePhase) Error!AggregateCall {
+    const op = try self.cursor.read_enum(Op);
+    const flags = try self.cursor.read_int(u8);
+    if (flags & ~(abi.aggregate_distinct | abi.aggregate_filtered) != 0) return refuse("an aggregate with unknown flags", .{});
+    var call: AggregateCall = .{
+        .op = op,
+        .name = try schema.read_name(&self.cursor),
+        .arguments = &.{},
+        .distinct = flags & abi.aggregate_distinct != 0 and repeats_matter(op),
+        .type = undefined,
+        .states = undefined,
+    };
+    if (phase != .complete and (call.distinct or !is_splittable(op))) return refuse("{s} in phases", .{@tagName(op)});
+    if (phase == .final and flags != 0) return refuse("a final aggregate with a filter", .{});
+    const count = try self.cursor.read_int(u8);
+    const constants: usize = switch (op) {
+        .string_agg, .percentile_cont, .percentile_disc => 1,
+        else => 0,
+    };
+    const values: usize = if (phase == .final) state_count(op) else @intFromBool(op != .count_rows);
+    if (count != values + constants) return refuse("aggregate with the wrong number of arguments", .{});
+    const indices = try self.arena.alloc(u32, values);
+    for (indices) |*index| index.* = try arguments.parse(self);
+    call.arguments = indices;
+    if (constants > 0) try parse_constant(self, &call);
+    if (flags & abi.aggregate_filtered != 0) {
+        call.filter = try arguments.parse(self);
+        if (arguments.type_of(call.filter.?).tag != .bool) return refuse("a filter must be a boolean", .{});
+    }
+    const given: DataType = if (values > 0) arguments.type_of(indices[0]) else .of(.null);
+    if (call.distinct and !expression_parser.is_groupable(given)) {
+        interrupt.describe("DISTINCT of this type is not supported yet", .{});
+        return error.NotSupported;
+    }
+    call.type = try result_type(op, phase, given);
+    call.states = try state_types(self.arena, op, given);
+    if (phase == .final) try check_states(arguments, &call);
+    return call;
+}
+
+/// A separator or a fraction.
+fn parse_constant(self: *Parser, call: *AggregateCall) Error!void {
+    const constant = try self.parse_expression(0);
+    if (constant.node != .literal) return refuse("{s} takes a constant", .{@tagName(call.op)});
+    const literal = &constant.node.literal;
+    if (call.op != .string_agg) {
+        call.fraction = try parse_fraction(literal);
+    } else {
+        if (literal.type.tag != .utf8) return refuse("a separator is a text", .{});
+        if (literal.is_valid(0)) call.separator = literal.bytes_at(0);
+    }
+}
+
+fn parse_fraction(literal: *const column_module.Column) Error!Fraction {
+    if (!literal.is_valid(0)) return refuse("a fraction that is NULL", .{});
+    var fraction: Fraction = switch (literal.type.tag) {
+        .f64 => .{ .float = literal.values(f64)[0] },
+        .decimal => blk: {
+            const scale = literal.type.scale;
+            if (literal.type.layout() != .i64 or scale < 0 or scale > schema.decimal_precision_narrow) return refuse("a fraction of too many digits", .{});
+            const dividend = literal.values(i64)[0];
+            const divisor = std.math.powi(i64, 10, scale) catch unreachable; // 10^18 fits
+            break :blk .{ .float = @as(f64, @floatFromInt(dividend)) / @as(f64, @floatFromInt(divisor)), .dividend = dividend, .divisor = divisor };
+        },
+        else => return refuse("a fraction that is not a number", .{}),
+    };
+    if (!(fraction.float >= -1 and fraction.float <= 1)) {
+        interrupt.describe("a percentile takes a fraction from -1 to 1", .{});
+        return error.InvalidAggregate;
+    }
+    fraction.descending = fraction.float < 0;
+    fraction.float = @abs(fraction.float);
+    if (fraction.dividend < 0) fraction.dividend = -fraction.dividend;
+    return fraction;
+}
+
+/// A final aggregate reads what its partial twin wrote.
+fn check_states(arguments: *const Arguments, call: *const AggregateCall) Error!void {
+    for (call.arguments, call.states) |index, wanted| {
+        const expression = &arguments.expressions.items[index];
+        if (expression.node != .column) return refuse("a final aggregate reads state columns", .{});
+        if (!expression.type.eql(wanted)) return refuse("{s} over states of another type", .{@tagName(call.op)});
+    }
+}
+
+/// Whether partial answers can be put together.
+fn is_splittable(op: Op) bool {
+    return switch (op) {
+        .median, .percentile_cont, .percentile_disc => false,
+        else => true,
+    };
+}
+
+/// Whether a value that comes twice counts twice: DISTINCT changes nothing where it does not.
+fn repeats_matter(op: Op) bool {
+    return switch (op) {
+        .min, .max, .first, .last, .any_value, .bool_and, .bool_or => false,
+        else => true,
+    };
+}
+
+fn state_count(op: Op) usize {
+    return switch (op) {
+        .stddev_samp, .stddev_pop, .var_samp, .var_pop => 3,
+        .avg, .first, .last => 2,
+        else => 1,
+    };
+}
+
+fn state_types(arena: std.mem.Allocator, op: Op, given: DataType) Error![]const DataType {
+    const types: []const DataType = switch (op) {
+        .count_rows, .count => &.{.of(.i64)},
+        .sum => &.{total_type(op, given).?},
+        .avg => &.{ total_type(op, given).?, .of(.i64) },
+        .stddev_samp, .stddev_pop, .var_samp, .var_pop => &.{ .of(.i64), .of(.f64), .of(.f64) },
+        .first, .last => &.{ given, .of(.bool) },
+        .min, .max, .any_value, .bool_and, .bool_or, .string_agg, .median, .percentile_cont, .percentile_disc => &.{given},
+    };
+    return arena.dupe(DataType, types);
+}
+
+fn result_type(op: Op, phase: abi.AggregatePhase, given: DataType) Error!DataType {
+    const found: ?DataType = switch (op) {
+        .count_rows, .count => .of(.i64),
+        .sum => total_type(op, given),
+        .avg => if (total_type(op, given) != null) .of(.f64) else null,
+        // What a final one is given first is a count, which check_states looks at.
+        .stddev_samp, .stddev_pop, .var_samp, .var_pop => if (given.tag == .f64 or phase == .final) .of(.f64) else null,
+        .min, .max, .percentile_disc => if (expression_parser.is_orderable(given)) given else null,
+        .first, .last, .any_value => given,
+        .bool_and, .bool_or => if (given.tag == .bool) given else null,
+        .string_agg => if (given.tag == .utf8) given else null,
+        .percentile_cont => if (has_between(given)) given else null,
+        .median => if (has_between(given) or is_median_discrete(given)) given else null,
+    };
+    return found orelse {
+        interrupt.describe("{s} is not defined for this type", .{@tagName(op)});
+        return error.InvalidAggregate;
+    };
+}
+
+/// Types with values between any two: of those a percentile may be one.
+pub fn has_between(given: DataType) bool {
+    return switch (given.tag) {
+        .f32, .f64, .decimal, .time, .timestamp => true,
+        else => false,
+    };
+}
+
+fn is_median_discrete(given: DataType) bool {
+    return switch (given.tag) {
+        .bool, .utf8, .binary, .fixed_binary => true,
+        else => false,
+    };
+}
+
+/// The type of a running total, which also is a sum's result.
+fn total_type(op: Op, given: DataType) ?DataType {
+    return switch (given.tag) {
+        .i8, .i16, .i32, .i64, .i128, .u8, .u16, .u32, .u64 => .of(.i128),
+        .f16, .f32, .f64 => .of(.f64),
+        .decimal => .{ .tag = .decimal, .precision = schema.decimal_precision_max, .scale = given.scale },
+        .bool => if (op == .sum) .of(.i128) else null,
+        else => null,
+    };
 }

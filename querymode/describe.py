@@ -1,0 +1,69 @@
+"""What is known of a table's columns, from its metadata where that is enough."""
+
+from __future__ import annotations
+
+from querymode._abi import AggregateOp
+from querymode.expr import Aggregate, Column
+from querymode.plan import GroupBy, known_counts
+from querymode.types import is_nested, is_vector
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from querymode.frame import DataFrame
+    from querymode.types import DataType
+
+
+def describe(frame: DataFrame) -> list[dict[str, Any]]:
+    """Per column its type, its values and NULLs, the least and the greatest."""
+    schema = frame.schema
+    rows = frame.count()
+    found: dict[str, dict[str, Any]] = {}
+    left = []
+    for name, data_type in schema:
+        known = _known(frame, name, data_type)
+        if known is None:
+            left.append(name)
+        else:
+            found[name] = known
+    if left:
+        answer = frame._with(GroupBy(frame._node, (), _calls(frame, left))).collect().rows[0]
+        for place, name in enumerate(left):
+            found[name] = _picked(answer, place)
+    return [
+        {"column": name, "type": str(data_type), "rows": rows, "nulls": rows - found[name]["count"]}
+        | {"min": found[name].get("min"), "max": found[name].get("max")}
+        for name, data_type in schema
+    ]
+
+
+def _known(frame: DataFrame, name: str, data_type: DataType) -> dict[str, Any] | None:
+    node = GroupBy(frame._node, (), _calls(frame, [name]))
+    if not _has_order(data_type):
+        counts = known_counts(node)
+        return None if counts is None else {"count": counts[0]}
+    batch = frame._session._known_batch(node)
+    if batch is None:
+        return None
+    from querymode.result import Result
+
+    return _picked(Result([batch], node.schema, {}).rows[0], 0)
+
+
+def _calls(frame: DataFrame, names: list[str]) -> list[tuple[str, Aggregate]]:
+    calls = []
+    for place, name in enumerate(names):
+        calls.append((f"count {place}", Aggregate(AggregateOp.COUNT, Column(name))))
+        if _has_order(frame.schema.type_of(name)):
+            calls.append((f"min {place}", Aggregate(AggregateOp.MIN, Column(name))))
+            calls.append((f"max {place}", Aggregate(AggregateOp.MAX, Column(name))))
+    return calls
+
+
+def _picked(row: dict[str, Any], place: int) -> dict[str, Any]:
+    return {kind: row.get(f"{kind} {place}") for kind in ("count", "min", "max")}
+
+
+def _has_order(data_type: DataType) -> bool:
+    return not (is_nested(data_type) or is_vector(data_type))
