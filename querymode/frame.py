@@ -16,6 +16,7 @@ from querymode.expr import (
     And,
     Column,
     Expr,
+    Literal,
     Or,
     aggregate_by_word,
     condition,
@@ -26,7 +27,7 @@ from querymode.frame_columns import ColumnMethods
 from querymode.frame_filters import FilterMethods
 from querymode.frame_joins import JoinMethods
 from querymode.frame_output import OutputMethods
-from querymode.plan import Filter, GroupBy, Limit, Node, Project, Sort
+from querymode.plan import Filter, GroupBy, Limit, Node, Project, Repeat, Sort
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,6 +120,11 @@ class DataFrame(FilterMethods, ColumnMethods, JoinMethods, OutputMethods):
         """The last `count` rows. Rows are counted at once; files know their number."""
         wanted = row_count("tail", count)
         return self.slice(max(0, self.count() - wanted))
+
+    def repeat(self, count: str | Expr | int) -> DataFrame:
+        """Every row as often as a number or an int64 expression says; where that is NULL or below 1, never."""
+        times = Literal(row_count("repeat", count)) if isinstance(count, int) else named(count)[1]
+        return self._with(Repeat(self._node, times))
 
     def sample(self, count: int, seed: int = 0) -> DataFrame:
         """`count` rows chosen at random, in their order; all of them where there are no more.
@@ -297,6 +303,10 @@ class GroupedFrame:
     ) -> DataFrame:
         call = _worded_call(function, column, alias)
         return self._frame._with(GroupBy(self._frame._node, self._keys, [call]))
+
+    def keys(self) -> DataFrame:
+        """One row a group: its keys alone."""
+        return self._frame._with(GroupBy(self._frame._node, self._keys, ()))
 
     def count(self) -> DataFrame:
         """Rows of every group, as column `count`."""

@@ -46,7 +46,9 @@ if TYPE_CHECKING:
 
     Columns = str | Expr | Sequence[str | Expr]
 
-HOWS = ("inner", "left", "right", "full", "cross", "semi", "anti")
+HOWS = ("inner", "left", "right", "full", "cross", "semi", "anti", "mark", "single")
+#: Joins that only say something of the left side's rows.
+_LEFT_ONLY = ("semi", "anti", "mark")
 
 
 class JoinMethods(FrameBase):
@@ -64,6 +66,7 @@ class JoinMethods(FrameBase):
         suffix: str = "_right",
         coalesce: bool | None = None,
         nulls_equal: bool = False,
+        mark: str | None = None,
     ) -> DataFrame:
         """Pairs of rows whose keys are equal: `join(other, on="id")`, `join(other, left_on="a", right_on="b")`.
 
@@ -71,12 +74,16 @@ class JoinMethods(FrameBase):
         have not, a match). `where`: a further condition for a pair, over the columns of both sides. Columns of
         the other side whose names are taken get the `suffix`. `coalesce`: one key column instead of two, which
         is the rule but for full joins. `nulls_equal`: NULL keys match each other.
+
+        Two more ways are for what subqueries of SQL do: `how="mark"` gives every row of the left side a column,
+        named by `mark`, that is true, false or NULL as `IN (SELECT …)` is; `how="single"` is a left join that
+        fails where a row has several matches.
         """
         right = other_frame("join", other)._node
         keys = _keys(self._node.schema, right.schema, on, left_on, right_on)
-        _check_join(how, keys, where, suffix)
+        _check_join(how, keys, where, suffix, mark)
         joining = _Joining(self._node, right, keys, how, suffix, coalesce)
-        return self._with(joining.joined(where, nulls_equal=bool(nulls_equal)))
+        return self._with(joining.joined(where, nulls_equal=bool(nulls_equal), mark=mark))
 
     # ---- set operations ----
 
@@ -228,16 +235,20 @@ def _key_list(given: object, schema: Schema) -> list[Expr]:
     return keys
 
 
-def _check_join(how: object, keys: list[tuple[Expr, Expr]], where: object, suffix: object) -> None:
+def _check_join(
+    how: object, keys: list[tuple[Expr, Expr]], where: object, suffix: object, mark: object
+) -> None:
     if how not in HOWS:
         raise error("QUERY_FAILED", f"how={how!r} is no join; there are {', '.join(HOWS)}")
     if not isinstance(suffix, str):
         raise error("QUERY_FAILED", f"suffix= is a text, not {type(suffix).__name__}")
     if where is not None and not isinstance(where, Expr):
         raise error("INVALID_FILTER", f"where= is an expression such as col('a') < col('b'), not {where!r}")
+    if (mark is None) == (how == "mark") or not isinstance(mark, (str, type(None))):
+        raise error("QUERY_FAILED", "mark= names the column of a join with how='mark', and of no other")
     if how == "cross" and (keys or where is not None):
         raise error("QUERY_FAILED", "a cross join takes every row with every row: it has neither keys nor where=")
-    if how != "cross" and not keys and where is None:
+    if how not in ("cross", "single") and not keys and where is None:
         raise error("QUERY_FAILED", "join takes on=, left_on= and right_on=, or where=; how='cross' takes none")
 
 
@@ -260,7 +271,7 @@ class _Joining:
         self._suffix = suffix
         plain = all(isinstance(side, Column) for pair in keys for side in pair)
         wanted = how != "full" if coalesce is None else bool(coalesce)
-        self._coalesces = plain and wanted and bool(keys) and how not in ("semi", "anti", "cross")
+        self._coalesces = plain and wanted and bool(keys) and how not in _LEFT_ONLY
         #: The right side's columns, and what they are called in the join.
         self._names = self._right_names()
 
@@ -291,7 +302,7 @@ class _Joining:
         return names
 
     def _check_shown(self, left: set[str]) -> None:
-        if self._how in ("semi", "anti"):
+        if self._how in _LEFT_ONLY:
             return
         seen = set(left)
         for name in self._shown.values():
@@ -303,12 +314,12 @@ class _Joining:
                 )
             seen.add(name)
 
-    def joined(self, where: Expr | None, *, nulls_equal: bool) -> Node:
+    def joined(self, where: Expr | None, *, nulls_equal: bool, mark: str | None) -> Node:
         right = self._right
         if any(new != old for old, new in self._names.items()):
             right = Project(right, [(new, Column(old)) for old, new in self._names.items()])
         keys = [(ours, self._renamed(theirs)) for ours, theirs in self._keys]
-        node = Join(self._left, right, self._how, keys, where, null_equal=nulls_equal)
+        node = Join(self._left, right, self._how, keys, where, null_equal=nulls_equal, mark=mark)
         return _projected(node, self._outputs(node))
 
     def _renamed(self, key: Expr) -> Expr:
@@ -317,7 +328,7 @@ class _Joining:
         return substitute(key, {old: Column(new) for old, new in self._names.items()})
 
     def _outputs(self, node: Join) -> list[tuple[str, Expr]]:
-        if self._how in ("semi", "anti"):
+        if self._how in _LEFT_ONLY:
             return all_columns(node.schema)
         ours_gone, _ = self._dropped()
         merged: dict[str, Expr] = {}

@@ -55,7 +55,7 @@ class OutputMethods(FrameBase):
 
         Lines before it import what else it needs. It builds the same query again.
         """
-        from querymode.code import to_code
+        from querymode.as_code import to_code
 
         return to_code(self._session, self._node)
 

@@ -294,7 +294,7 @@ pub const Query = struct {
             .digest => |*digest| {
                 var arena: std.heap.ArenaAllocator = .init(self.gpa);
                 defer arena.deinit();
-                try self.push_chunks(try digest.finish(arena.allocator()), 1, i + 1);
+                try self.push_chunks(&self.scratch, try digest.finish(arena.allocator()), 1, i + 1);
             },
             .filter, .project, .limit, .gather, .join => {},
         };
