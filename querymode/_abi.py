@@ -85,6 +85,9 @@ class NodeTag(IntEnum):
     GATHER = 6
     JOIN = 7
     BUILD = 8
+    PARTITION = 9
+    MERGE = 10
+    REPEAT = 11
     DIGEST = 12
 
 
@@ -388,6 +391,7 @@ EXPORTS = {
     "qm_query_finish": ("i32 i32", "i32"),
     "qm_query_next": ("i32 i32", "i32"),
     "qm_query_close": ("i32", "i32"),
+    "qm_query_profile": ("i32 i32", "i32"),
     "qm_text_open": ("i32 i32 i32 i32 i32 i32", "i32"),
     "qm_footer": ("i32 i32 i32 i32 i32 i32", "i32"),
     "qm_file_open": ("i32 i32 i32", "i32"),

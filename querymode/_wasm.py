@@ -621,6 +621,7 @@ class Instance:
         qm_query_finish: Callable[[int, int], int]
         qm_query_next: Callable[[int, int], int]
         qm_query_close: Callable[[int], int]
+        qm_query_profile: Callable[[int, int], int]
         qm_text_open: Callable[[int, int, int, int, int, int], int]
         qm_footer: Callable[[int, int, int, int, int, int], int]
         qm_file_open: Callable[[int, int, int], int]
@@ -957,6 +958,12 @@ class Instance:
 
     def query_close(self, query: int) -> None:
         self._check(self.qm_query_close(query))
+
+    def query_profile(self, query: int) -> tuple[int, ...]:
+        """Rows that came to every step so far, and behind them those that left the last one."""
+        self._check(self.qm_query_profile(query, self._output))
+        output = self._read_output()
+        return struct.unpack(f"<{output.size // 8}Q", self.read(output.address, output.size))
 
     def text_open(self, format: int, address: int, size: int, options: Buffer = b"") -> int:
         options_address, options_size = self.stage(options), memoryview(options).nbytes

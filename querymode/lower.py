@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from querymode.memory_table import MemoryTable
     from querymode.prune import Pruning
 
-from querymode._abi import NodeTag
-
-_EXCHANGE = hasattr(NodeTag, "PARTITION")
 #: Groups that a lane keeps before it hands them on; a table of them fits the second-level cache.
 GROUP_LIMIT = 1 << 16
 #: Tables of fewer rows are aggregated without partitions: there cannot be many groups.
@@ -441,9 +438,7 @@ class _Lowering:
             return pipe
         is_split = all(is_splittable(call) for _, call in node.calls)
         states = state_fields(node, pipe.schema) if is_split else None
-        partitioned = (
-            _EXCHANGE and bool(node.keys) and (pipe.row_count is None or pipe.row_count >= PARTITION_ROWS_MIN)
-        )
+        partitioned = bool(node.keys) and (pipe.row_count is None or pipe.row_count >= PARTITION_ROWS_MIN)
         count = _partition_count(pipe.row_count) if partitioned else 0
         for line in pipe.lines:
             if is_split:
@@ -468,7 +463,7 @@ class _Lowering:
                 line.wire.sort(node, rows)
             pipe = self._cut(pipe.mark(node))
             final = Wire(pipe.schema)
-            if rows == UNLIMITED and _EXCHANGE:
+            if rows == UNLIMITED:
                 final.merge(node, rows)
                 pipe.stage.merges = True
             else:

@@ -18,9 +18,14 @@ class Profile:
         self.reads: dict[int, dict[str, int]] = {}
 
     def add_rows(self, nodes: Sequence[Node], counts: Sequence[int], *, is_final: bool) -> None:
-        """Rows that left each step. Of a node's several steps the last one counts, and a final plan's alone."""
+        """`counts`: rows that came to each step, and those that left the last one; what came to a step left the
+        one before. Of a node's several steps the last one counts, and a final plan's alone."""
         found: dict[int, int] = {}
-        for node, count in zip(nodes, counts, strict=True):
+        left = list(counts[1:])
+        for place in reversed(range(len(left) - 1)):  # filters that a scan ran itself: their last one is known
+            if counts[place] == 0 and counts[place + 1] == 0:
+                left[place] = left[place + 1]
+        for node, count in zip(nodes, left, strict=True):
             found[id(node)] = count
         for number, count in found.items():
             self.rows[number] = count if is_final else self.rows.get(number, 0) + count

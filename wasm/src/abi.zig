@@ -93,6 +93,12 @@ pub const NodeTag = enum(u8) {
     join = 7,
     /// The last step: rows become a table that joins and `in_build` of other plans look into.
     build = 8,
+    /// Last: rows leave in batches of one partition each, by the hash of their keys.
+    partition = 9,
+    /// First: sorted runs become one. Every push says its run in `Source.handle`.
+    merge = 10,
+    /// Every row as often as an expression says.
+    repeat = 11,
     /// Rows become one row of sums over their hashes.
     digest = 12,
 };
@@ -444,6 +450,7 @@ pub const Need = extern struct {
 
 pub const Source = extern struct {
     kind: SourceKind,
+    /// The opened batch; of all other kinds the number of the run, for plans that begin with `merge`.
     handle: u32,
     address: u32,
     size: u32,
@@ -577,6 +584,9 @@ pub const Exports = struct {
     pub const qm_query_finish = fn (query: u32, out: u32) callconv(.c) Status;
     pub const qm_query_next = fn (query: u32, out: u32) callconv(.c) Status;
     pub const qm_query_close = fn (query: u32) callconv(.c) Status;
+    /// How many rows came to every step so far, and how many left the last one: a u64 each. Filters at the
+    /// front of a scan's plan are the scan's own, and have 0. Stays until the query is closed.
+    pub const qm_query_profile = fn (query: u32, out: u32) callconv(.c) Status;
     /// Text to typed columns: `format` is a `TextFormat`, the options are its own small struct of
     /// bytes (format/text). Opens a handle that `qm_query_next` reads and `qm_query_close` closes.
     pub const qm_text_open = fn (format: u32, address: u32, size: u32, options: u32, options_size: u32, out: u32) callconv(.c) Status;

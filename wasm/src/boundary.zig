@@ -238,6 +238,7 @@ fn write_output(out: u32, output: pipeline.Output) Error!void {
         .address = if (output.bytes.len == 0) 0 else @intCast(@intFromPtr(output.bytes.ptr)),
         .size = @intCast(output.bytes.len),
         .row_count = output.row_count,
+        .partition = output.partition,
         .state = switch (output.state) {
             .need_input => .need_input,
             .more_output => .more_output,
@@ -270,6 +271,7 @@ fn query_push(handle: u32, source_address: u32, out: u32) Error!void {
     const bytes = try input(source_address, @sizeOf(abi.Source));
     if (std.enums.fromInt(abi.SourceKind, std.mem.readInt(u32, bytes[0..4], .little)) == null) return error.InvalidHandle;
     const source = std.mem.bytesToValue(abi.Source, bytes[0..@sizeOf(abi.Source)]);
+    query.run_number = if (source.kind == .batch) 0 else source.handle;
     if (source.kind == .qmcb_list) return push_list(query, try input(source.address, source.size), out);
     if (source.kind == .lanes) return push_lanes(query, try input(source.address, source.size), out);
     var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
@@ -302,6 +304,10 @@ fn push_list(query: *pipeline.Query, bytes: []const u8, out: u32) Error!void {
 }
 
 fn push_lanes(query: *pipeline.Query, bytes: []const u8, out: u32) Error!void {
+    if (query.has_partitions()) {
+        interrupt.describe("a list of lanes does not say partitions", .{});
+        return error.InvalidPlan;
+    }
     var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
     defer arena.deinit();
     var cursor: Cursor = .init(bytes);
@@ -360,6 +366,16 @@ fn query_close(handle: u32) Error!void {
 pub fn qm_query_close(query: u32) callconv(.c) Status {
     interrupt.forget();
     return status(query_close(query));
+}
+
+fn query_profile(handle: u32, out: u32) Error!void {
+    const query = try query_of(handle);
+    try write_output(out, .{ .bytes = std.mem.sliceAsBytes(query.row_counts), .state = .done });
+}
+
+pub fn qm_query_profile(query: u32, out: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(query_profile(query, out));
 }
 
 // ---- files ----

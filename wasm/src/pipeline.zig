@@ -21,6 +21,9 @@ const AggregateOperator = @import("operator/aggregate.zig").AggregateOperator;
 const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
 const DigestOperator = @import("operator/digest.zig").DigestOperator;
 const JoinTable = @import("operator/join_table.zig").JoinTable;
+const MergeOperator = @import("operator/merge.zig").MergeOperator;
+const PartitionOperator = @import("operator/partition.zig").PartitionOperator;
+const repeat = @import("operator/repeat.zig");
 const SortOperator = @import("operator/sort.zig").SortOperator;
 const selected_rows = @import("operator/aggregate.zig").selected_rows;
 const take_rows = @import("core/column_builder.zig").take_rows;
@@ -51,6 +54,11 @@ fn output_limit() u64 {
     return if (size == 0) output_size_max else @min(size, output_size_max);
 }
 
+/// A partition's rows leave when they take this much, or when those of all partitions together take as
+/// much as so many batches may.
+const partition_size = 1 << 20;
+const partition_outputs = 2;
+
 /// Rows of a chunk that is only reduced, where the cost of a chunk shows: a few microseconds' work.
 const reduce_rows: u32 = 1 << 17;
 
@@ -65,6 +73,9 @@ const Operator = union(enum) {
     sort: SortOperator,
     join: join_module.JoinOperator,
     build: join_module.BuildOperator,
+    partition: PartitionOperator,
+    merge: MergeOperator,
+    repeat: *const expression_module.Expression,
     digest: DigestOperator,
 };
 
@@ -75,9 +86,10 @@ pub const Output = struct {
     bytes: []const u8 = &.{},
     row_count: u32 = 0,
     state: State,
+    partition: u32 = 0,
 };
 
-const Encoded = struct { bytes: []u8, row_count: u32 };
+const Encoded = struct { bytes: []u8, row_count: u32, partition: u32 = 0 };
 
 pub const Query = struct {
     gpa: std.mem.Allocator,
@@ -87,6 +99,8 @@ pub const Query = struct {
     scratch: std.heap.ArenaAllocator,
     plan: plan_module.Plan,
     operators: []Operator,
+    /// Rows that came to every step so far, and behind them those that left the last one.
+    row_counts: []u64 = &.{},
     /// Tables of other queries that the plan looks into.
     tables: []const *JoinTable = &.{},
     names: []const []const u8,
@@ -103,6 +117,10 @@ pub const Query = struct {
     /// A limit is used up: more input changes nothing.
     saturated: bool = false,
     finished: bool = false,
+    /// The input has ended and all that comes of it waits. Merges come piece by piece.
+    completed: bool = false,
+    /// The run of a merge that the batch belongs to.
+    run_number: u32 = 0,
     /// A call failed midway: columns may differ in length. Only closing is left.
     failed: bool = false,
 
@@ -132,6 +150,8 @@ pub const Query = struct {
 
     fn open_operators(self: *Query, arena: std.mem.Allocator) Error!void {
         const operators = try arena.alloc(Operator, self.plan.nodes.len);
+        self.row_counts = try arena.alloc(u64, self.plan.nodes.len + 1);
+        @memset(self.row_counts, 0);
         var fields = self.plan.input;
         for (operators, self.plan.nodes, 0..) |*operator, *node, i| {
             operator.* = switch (node.step) {
@@ -143,6 +163,9 @@ pub const Query = struct {
                 .sort => |*sort| .{ .sort = try .init(self.gpa, arena, sort, fields) },
                 .join => |*join| .{ .join = .init(self.gpa, join) },
                 .build => |*build| .{ .build = try .init(self.gpa, arena, build, fields) },
+                .partition => |*partition| .{ .partition = try .init(self.gpa, arena, partition, fields) },
+                .merge => |*merge| .{ .merge = try .init(self.gpa, arena, merge, fields) },
+                .repeat => |*count| .{ .repeat = count },
                 .digest => .{ .digest = .{} },
             };
             self.operators = operators[0 .. i + 1];
@@ -175,7 +198,9 @@ pub const Query = struct {
             .sort => |*sort| sort.deinit(),
             .join => |*join| join.deinit(),
             .build => |*build| build.table.release(),
-            .filter, .project, .limit, .gather, .digest => {},
+            .partition => |*partition| partition.deinit(),
+            .merge => |*merge| merge.deinit(),
+            .filter, .project, .limit, .gather, .repeat, .digest => {},
         };
         for (self.tables) |table| table.release();
         for (self.collector) |*builder| builder.deinit();
@@ -191,8 +216,10 @@ pub const Query = struct {
         for (self.operators, self.plan.nodes) |*operator, *node| switch (operator.*) {
             .aggregate => |*aggregate| try aggregate.reset(),
             .sort => |*sort| sort.reset(),
+            .partition => |*partition| partition.reset(),
+            .merge => |*merge| merge.reset(),
             .limit => operator.* = .{ .limit = .{ .skip = node.step.limit.offset, .remaining = node.step.limit.count } },
-            .filter, .project, .gather, .join => {},
+            .filter, .project, .gather, .join, .repeat => {},
             .build => unreachable, // `refuse_ended`
             .digest => |*digest| digest.* = .{},
         };
@@ -200,6 +227,7 @@ pub const Query = struct {
         self.emitted = false;
         self.saturated = false;
         self.finished = false;
+        self.completed = false;
     }
 
     /// A finished build stays as it is.
@@ -221,7 +249,7 @@ pub const Query = struct {
     }
 
     pub fn push(self: *Query, batch: Batch) Error!Output {
-        if (self.finished and self.pending.items.len > 0) return refuse("output of the finished query has not been taken");
+        if (self.has_more()) return refuse("output of the finished query has not been taken");
         _ = try self.take(batch);
         return self.hand_over();
     }
@@ -253,7 +281,7 @@ pub const Query = struct {
     pub fn begin_chunk(self: *Query) Error!void {
         try self.refuse_ended();
         if (self.finished) {
-            if (self.pending.items.len > 0) return refuse("output of the finished query has not been taken");
+            if (self.has_more()) return refuse("output of the finished query has not been taken");
             try self.restart();
         }
         try interrupt.check();
@@ -275,28 +303,62 @@ pub const Query = struct {
         return self.hand_out(if (self.saturated) .done else .need_input);
     }
 
+    /// Ends the input.
     pub fn finish(self: *Query) Error!Output {
-        try self.complete();
+        try self.end_input();
+        try self.advance();
         if (self.built()) |table| return .{ .row_count = table.row_count, .state = .done };
         return self.hand_out(.done);
     }
 
-    /// Ends the input; what comes of it waits to be handed out.
+    /// Ends the input; all that comes of it waits to be handed out.
     pub fn complete(self: *Query) Error!void {
+        try self.end_input();
+        while (!self.completed) try self.advance();
+    }
+
+    fn end_input(self: *Query) Error!void {
         try self.refuse_ended();
         errdefer self.failed = true;
         if (self.finished) try self.restart();
         self.finished = true;
+    }
+
+    /// The finished query has not handed out all of its output.
+    fn has_more(self: *const Query) bool {
+        return self.finished and (self.pending.items.len > 0 or (!self.completed and !self.failed));
+    }
+
+    /// After the input's end: goes on until something waits, or nothing comes any more.
+    fn advance(self: *Query) Error!void {
+        errdefer self.failed = true;
+        if (self.operators.len > 0 and self.operators[0] == .merge) {
+            const waiting = self.pending.items.len;
+            while (!self.ends_before(1)) {
+                const part = try self.operators[0].merge.next() orelse break;
+                switch (part.rows) {
+                    .order => |rows| try self.emit_rows(part.columns, rows, 1),
+                    .range => |range| try self.emit_range(part.columns, range.start, range.count, 1),
+                }
+                if (self.pending.items.len > waiting) return;
+            }
+        }
+        try self.finish_operators();
+        self.completed = true;
+    }
+
+    fn finish_operators(self: *Query) Error!void {
         for (self.operators, 0..) |*operator, i| switch (operator.*) {
             .aggregate => |*aggregate| try self.finish_aggregate(aggregate, i + 1),
             .sort => |*sort| try self.finish_sort(sort, i + 1),
             .build => |*build| return build.table.finish(),
+            .partition => |*partition| try self.finish_partitions(partition),
             .digest => |*digest| {
                 var arena: std.heap.ArenaAllocator = .init(self.gpa);
                 defer arena.deinit();
                 try self.push_chunks(&self.scratch, try digest.finish(arena.allocator()), 1, i + 1);
             },
-            .filter, .project, .limit, .gather, .join => {},
+            .filter, .project, .limit, .gather, .join, .merge, .repeat => {},
         };
         // Even an empty answer says its schema.
         if (self.collected_rows > 0 or !self.emitted) try self.encode_collected();
@@ -325,6 +387,7 @@ pub const Query = struct {
     }
 
     pub fn next(self: *Query) Error!Output {
+        if (self.has_more() and self.pending.items.len == 0) try self.advance();
         return self.hand_out(if (self.finished or self.saturated) .done else .need_input);
     }
 
@@ -337,7 +400,8 @@ pub const Query = struct {
         return .{
             .bytes = encoded.bytes,
             .row_count = encoded.row_count,
-            .state = if (self.pending.items.len > 0) .more_output else idle,
+            .state = if (self.pending.items.len > 0 or self.has_more()) .more_output else idle,
+            .partition = encoded.partition,
         };
     }
 
@@ -375,12 +439,13 @@ pub const Query = struct {
             to.* = batch.columns[index];
             to.type = field.type;
         }
+        self.row_counts[self.operators.len] += batch.row_count;
         try self.encode(.{ .row_count = batch.row_count, .columns = columns });
     }
 
     /// Cuts columns into chunks and runs each from step `first` on, with `scratch` for what it needs.
     fn push_chunks(self: *Query, scratch: *std.heap.ArenaAllocator, columns: []const Column, row_count: u32, first: usize) Error!void {
-        const step: u32 = if (self.reduces_columns(first)) reduce_rows else expression_module.chunk_rows;
+        const step: u32 = if (self.copies_rows(first)) row_count else if (self.reduces_columns(first)) reduce_rows else expression_module.chunk_rows;
         var start: u32 = 0;
         while (start < row_count and !(self.saturated and first == 0)) : (start += step) {
             try interrupt.check();
@@ -398,9 +463,21 @@ pub const Query = struct {
         }
     }
 
+    /// Step `first` only keeps what comes.
+    fn copies_rows(self: *const Query, first: usize) bool {
+        if (first == self.operators.len) return false;
+        return switch (self.operators[first]) {
+            .merge => |*merge| merge.keyed.is_plain(),
+            .sort => |*sort| sort.top_k == null and sort.keyed.is_plain(),
+            else => false,
+        };
+    }
+
     /// Step `first` only reduces columns as they are: nothing is computed that should stay in cache.
     fn reduces_columns(self: *const Query, first: usize) bool {
-        if (first == self.operators.len or self.operators[first] != .aggregate) return false;
+        if (first == self.operators.len) return false;
+        if (self.operators[first] == .sort) return self.operators[first].sort.top_k != null and self.operators[first].sort.keyed.is_plain();
+        if (self.operators[first] != .aggregate) return false;
         return self.operators[first].aggregate.only_reduces();
     }
 
@@ -411,6 +488,7 @@ pub const Query = struct {
     fn run_in(self: *Query, arena: std.mem.Allocator, first_chunk: Chunk, first: usize) Error!void {
         var chunk = first_chunk;
         for (self.operators[first..], first + 1..) |*operator, following| {
+            self.row_counts[following - 1] += chunk.selected_count();
             switch (operator.*) {
                 .filter => |predicate| chunk.selection = try expression_module.select(arena, predicate, &chunk),
                 .project => |items| chunk = try project(arena, items, &chunk),
@@ -424,6 +502,9 @@ pub const Query = struct {
                 .sort => |*sort| return sort.push(arena, &chunk),
                 .join => |*join| chunk = try join.push(arena, &chunk) orelse return self.run_parts(join, following),
                 .build => |*build| return build.push(arena, &chunk),
+                .partition => |*partition| return self.push_partitions(arena, partition, &chunk),
+                .merge => |*merge| return merge.push(arena, &chunk, self.run_number),
+                .repeat => |count| return self.run_repeated(arena, count, &chunk, following),
                 .digest => |*digest| return digest.push(&chunk),
             }
             if (chunk.selected_count() == 0) return;
@@ -433,16 +514,10 @@ pub const Query = struct {
 
     /// Parts of a join's answer, one by one, while somebody behind it wants them.
     fn run_parts(self: *Query, join: *join_module.JoinOperator, first: usize) Error!void {
-        while (!self.is_used_up(first)) {
+        while (!self.ends_before(first)) {
             const part = try join.next() orelse return;
             try self.run_in(join.scratch.allocator(), part, first);
         }
-    }
-
-    /// A limit from step `first` on lets nothing through any more.
-    fn is_used_up(self: *const Query, first: usize) bool {
-        for (self.operators[first..]) |operator| if (operator == .limit and operator.limit.remaining == 0) return true;
-        return false;
     }
 
     fn apply_limit(self: *Query, arena: std.mem.Allocator, limit: *LimitState, chunk: *Chunk) Error!void {
@@ -474,23 +549,106 @@ pub const Query = struct {
         try aggregate.flushed();
     }
 
+    /// Every row as often as an expression says, in chunks of their own.
+    fn run_repeated(self: *Query, arena: std.mem.Allocator, count: *const expression_module.Expression, chunk: *const Chunk, first: usize) Error!void {
+        var repeater: repeat.Repeater = try .init(arena, count, chunk);
+        // What comes of a chunk may be far larger than it, so its memory is its own.
+        var own: std.heap.ArenaAllocator = .init(self.gpa);
+        defer own.deinit();
+        const rows = try arena.alloc(u32, expression_module.chunk_rows);
+        while (!self.ends_before(first)) {
+            try interrupt.check();
+            const some = repeater.next(rows);
+            if (some.len == 0) return;
+            if (first == self.operators.len) {
+                try self.collect_rows(chunk.columns, some);
+            } else {
+                _ = own.reset(.retain_capacity);
+                const columns = try take_columns(own.allocator(), chunk.columns, some);
+                try self.run_in(own.allocator(), .{ .row_count = @intCast(some.len), .columns = columns }, first);
+            }
+        }
+    }
+
+    pub fn has_partitions(self: *const Query) bool {
+        return self.operators.len > 0 and self.operators[self.operators.len - 1] == .partition;
+    }
+
+    /// A limit from step `first` on is used up: nothing that comes there changes anything.
+    fn ends_before(self: *const Query, first: usize) bool {
+        for (self.operators[first..]) |*operator| if (operator.* == .limit and operator.limit.remaining == 0) return true;
+        return false;
+    }
+
+    fn push_partitions(self: *Query, arena: std.mem.Allocator, partition: *PartitionOperator, chunk: *const Chunk) Error!void {
+        try partition.push(arena, chunk);
+        if (self.gathers) return;
+        for (partition.parts, 0..) |*part, i| if (part.size >= partition_size) try self.encode_partition(partition, i);
+        if (partition.size < partition_outputs * output_limit()) return;
+        // Those that have at least half of what is usual hold at least half of all together.
+        const usual = partition.size / partition.parts.len;
+        for (partition.parts, 0..) |*part, i| if (part.row_count > 0 and part.size >= usual / 2) try self.encode_partition(partition, i);
+    }
+
+    fn finish_partitions(self: *Query, partition: *PartitionOperator) Error!void {
+        for (partition.parts, 0..) |*part, i| if (part.row_count > 0) try self.encode_partition(partition, i);
+    }
+
+    fn encode_partition(self: *Query, partition: *PartitionOperator, index: usize) Error!void {
+        try interrupt.check();
+        var arena: std.heap.ArenaAllocator = .init(self.gpa);
+        defer arena.deinit();
+        try self.encode(try partition.batch(arena.allocator(), index));
+        self.pending.items[self.pending.items.len - 1].partition = @intCast(index);
+        partition.clear(index);
+    }
+
     fn finish_sort(self: *Query, sort: *SortOperator, first: usize) Error!void {
         var arena: std.heap.ArenaAllocator = .init(self.gpa);
         defer arena.deinit();
         const sorted = try sort.finish(arena.allocator());
         defer self.gpa.free(sorted.order);
-        const rows = sorted.order[0..@min(sorted.order.len, std.math.cast(usize, sort.node.limit) orelse sorted.order.len)];
+        const limit: usize = if (sort.top_k) |top_k| top_k.limit else sorted.order.len;
+        try self.emit_rows(sorted.columns, sorted.order[0..@min(limit, sorted.order.len)], first);
+    }
+
+    /// Rows of columns, in this order, from step `first` on.
+    fn emit_rows(self: *Query, columns: []const Column, rows: []const u32, first: usize) Error!void {
         var start: usize = 0;
         while (start < rows.len) : (start += expression_module.chunk_rows) {
             try interrupt.check();
             _ = self.scratch.reset(.retain_capacity);
             const part = rows[start..@min(rows.len, start + expression_module.chunk_rows)];
             if (first == self.operators.len) {
-                try self.collect_rows(sorted.columns, part);
+                try self.collect_rows(columns, part);
             } else {
-                const columns = try take_columns(self.scratch.allocator(), sorted.columns, part);
-                try self.run(.{ .row_count = @intCast(part.len), .columns = columns }, first);
+                const taken = try take_columns(self.scratch.allocator(), columns, part);
+                try self.run(.{ .row_count = @intCast(part.len), .columns = taken }, first);
             }
+        }
+    }
+
+    /// Consecutive rows of columns, from step `first` on.
+    fn emit_range(self: *Query, columns: []const Column, start: u32, count: u32, first: usize) Error!void {
+        var done: u32 = 0;
+        while (done < count) {
+            try interrupt.check();
+            _ = self.scratch.reset(.retain_capacity);
+            const arena = self.scratch.allocator();
+            const part = @min(count - done, expression_module.chunk_rows);
+            if (first == self.operators.len) {
+                for (self.collector, columns) |*builder, *column| try builder.append_range(column, start + done, part);
+                try self.count_collected(part);
+            } else {
+                const taken = try arena.alloc(Column, columns.len);
+                for (taken, columns) |*to, *from| {
+                    var builder: ColumnBuilder = try .init(arena, from.type);
+                    try builder.append_range(from, start + done, part);
+                    to.* = try builder.finish(arena);
+                }
+                try self.run(.{ .row_count = part, .columns = taken }, first);
+            }
+            done += part;
         }
     }
 
@@ -507,6 +665,7 @@ pub const Query = struct {
 
     pub fn count_collected(self: *Query, count: u32) Error!void {
         self.collected_rows += count;
+        self.row_counts[self.operators.len] += count;
         if (!self.gathers and self.collected_size() >= output_limit()) try self.encode_collected();
     }
 

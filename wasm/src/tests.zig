@@ -55,6 +55,7 @@ test {
     _ = @import("format/text/json_fuzz.zig");
     _ = @import("kernel/arithmetic.zig");
     _ = @import("kernel/block_filter.zig");
+    _ = @import("kernel/bit_compress.zig");
     _ = @import("kernel/boolean.zig");
     _ = @import("kernel/calendar.zig");
     _ = @import("kernel/cast.zig");
@@ -68,6 +69,7 @@ test {
     _ = @import("kernel/interval_part.zig");
     _ = @import("kernel/like.zig");
     _ = @import("kernel/moment.zig");
+    _ = @import("kernel/radix_sort.zig");
     _ = @import("kernel/reduce.zig");
     _ = @import("kernel/sort_keys.zig");
     _ = @import("kernel/take.zig");
@@ -91,8 +93,13 @@ test {
     _ = @import("operator/join_index.zig");
     _ = @import("operator/join_keys.zig");
     _ = @import("operator/join_table.zig");
+    _ = @import("operator/keyed_rows.zig");
+    _ = @import("operator/merge.zig");
+    _ = @import("operator/partition.zig");
+    _ = @import("operator/repeat.zig");
     _ = @import("operator/row_order.zig");
     _ = @import("operator/sort.zig");
+    _ = @import("operator/top_k.zig");
     _ = @import("parquet_fuzz.zig");
     _ = @import("parquet_mutate.zig");
     _ = @import("pipeline.zig");

@@ -96,6 +96,24 @@ pub const ColumnBuilder = struct {
         return total;
     }
 
+    /// Room for exactly the rows of a column, where nothing is collected yet.
+    pub fn reserve(self: *ColumnBuilder, column: *const Column) Error!void {
+        switch (self.type.layout()) {
+            .none, .structure => {},
+            .bytes, .list => {
+                try self.offsets.ensureTotalCapacityPrecise(self.gpa, @as(usize, column.row_count) + 1);
+                if (self.type.layout() == .bytes and column.row_count > 0) {
+                    try self.data.ensureTotalCapacityPrecise(self.gpa, column.offsets[column.row_count] - column.offsets[0]);
+                }
+            },
+            .bits => try self.data.ensureTotalCapacityPrecise(self.gpa, bitmap.size(column.row_count)),
+            else => {
+                const size = std.math.cast(usize, self.type.value_size() * column.row_count) orelse return error.TooLarge;
+                try self.data.ensureTotalCapacityPrecise(self.gpa, size);
+            },
+        }
+    }
+
     fn check_room(self: *const ColumnBuilder, count: usize) Error!void {
         if (count > std.math.maxInt(u32) - self.row_count) return error.TooLarge;
     }

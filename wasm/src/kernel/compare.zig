@@ -519,7 +519,7 @@ pub inline fn equal_bytes(a: []const u8, b: []const u8) bool {
     return read_word(a, a.len - 8) == read_word(b, b.len - 8);
 }
 
-fn order_bytes(a: []const u8, b: []const u8) std.math.Order {
+pub fn order_bytes(a: []const u8, b: []const u8) std.math.Order {
     const common = @min(a.len, b.len);
     var position: usize = 0;
     while (position + 8 <= common) : (position += 8) {

@@ -21,6 +21,19 @@ pub fn take_fixed(width: usize, target: []u8, source: []const u8, indices: []con
 
 /// Bits to consecutive bits of `target` from `target_bit` on.
 pub fn take_bits(target: []u8, target_bit: usize, source: []const u8, indices: []const u32) void {
+    const head = @min(indices.len, (8 - target_bit % 8) % 8);
+    take_bits_singly(target, target_bit, source, indices[0..head]);
+    const whole = (indices.len - head) / 8;
+    const bytes = target[(target_bit + head) / 8 ..][0..whole];
+    for (bytes, 0..) |*byte, i| {
+        var bits: u8 = 0;
+        for (indices[head + i * 8 ..][0..8], 0..) |index, bit| bits |= @as(u8, @intFromBool(bitmap.get(source.ptr, index))) << @intCast(bit);
+        byte.* = bits;
+    }
+    take_bits_singly(target, target_bit + head + whole * 8, source, indices[head + whole * 8 ..]);
+}
+
+fn take_bits_singly(target: []u8, target_bit: usize, source: []const u8, indices: []const u32) void {
     for (indices, target_bit..) |index, bit| {
         if (bitmap.get(source.ptr, index)) bitmap.set(target.ptr, bit) else bitmap.clear(target.ptr, bit);
     }
@@ -38,7 +51,7 @@ pub const bytes_slack = 16;
 
 /// Copies the chosen values one behind the other and writes each one's end, counted from
 /// `base`, the bytes that were there before. `target` has 16 bytes to spare behind the last value:
-/// short values are copied as one vector, which is several times cheaper than a copy by length.
+/// short values are copied as vectors, which is several times cheaper than a copy by length.
 pub fn take_bytes(target: []u8, ends: []u32, base: u32, offsets: []const u32, source: []const u8, indices: []const u32) void {
     var position: usize = 0;
     for (indices, ends) |index, *end| {
@@ -51,10 +64,14 @@ pub fn take_bytes(target: []u8, ends: []u32, base: u32, offsets: []const u32, so
     assert(position + 16 <= target.len);
 }
 
-/// Up to 16 bytes at once where both sides have them.
+/// A copy by length is a call; up to here its price is more than that of some vectors too many.
+const short_size_max = 128;
+
 pub inline fn copy_short(target: []u8, position: usize, source: []const u8, start: usize, size: usize) void {
-    if (size <= 16 and start + 16 <= source.len) {
+    if (size <= short_size_max and start + size + 16 <= source.len) {
         target[position..][0..16].* = source[start..][0..16].*;
+        var done: usize = 16;
+        while (done < size) : (done += 16) target[position + done ..][0..16].* = source[start + done ..][0..16].*;
     } else {
         @memcpy(target[position..][0..size], source[start..][0..size]);
     }
@@ -76,6 +93,28 @@ test take_bytes {
     try std.testing.expectEqualSlices(u32, &.{ 135, 135, 140, 145 }, &ends);
     try std.testing.expectEqualStrings("and a longer one than sixteen bytesalphagamma", target[0..45]);
     try std.testing.expectEqual(45, bytes_size(&offsets, &.{ 4, 3, 0, 2 }));
+}
+
+test "take_bits from any bit, for any count" {
+    var prng: std.Random.DefaultPrng = .init(4);
+    const random = prng.random();
+    var source: [40]u8 = undefined;
+    random.bytes(&source);
+    for (0..40) |count| {
+        for (0..9) |first| {
+            var indices: [40]u32 = undefined;
+            for (indices[0..count]) |*index| index.* = random.uintLessThan(u32, 320);
+            var target: [8]u8 = undefined;
+            random.bytes(&target);
+            const before = target;
+            take_bits(&target, first, &source, indices[0..count]);
+            for (0..64) |bit| {
+                const inside = bit >= first and bit < first + count;
+                const wanted = if (inside) bitmap.get(&source, indices[bit - first]) else bitmap.get(&before, bit);
+                try std.testing.expectEqual(wanted, bitmap.get(&target, bit));
+            }
+        }
+    }
 }
 
 test take_bits {

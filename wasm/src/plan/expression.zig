@@ -298,7 +298,7 @@ fn evaluate_compare(arena: std.mem.Allocator, node: Expression.Compare, chunk: *
     return bool_column(chunk.row_count, bits, try both_valid(arena, chunk.row_count, left.validity, right.validity));
 }
 
-fn compare_literal(op: abi.CompareOp, left: *const Column, literal: *const Column, bits: []u8) void {
+pub fn compare_literal(op: abi.CompareOp, left: *const Column, literal: *const Column, bits: []u8) void {
     switch (left.type.layout()) {
         .bits => compare.compare_bits_scalar(op, left.data, left.row_count, literal.data[0] & 1 != 0, bits),
         .bytes => compare.compare_bytes_scalar(op, left.offsets, left.data, literal.bytes_at(0), bits),

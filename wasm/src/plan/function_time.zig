@@ -320,7 +320,7 @@ fn finite_rows(call: *const Call, comptime T: type, numbers: []const usize, befo
 // Parts.
 
 fn part_of(call: *const Call) DatePart {
-    return @enumFromInt(call.operands[0].value_at(u8, 0)); // the signature has looked
+    return @fromBackingInt(@intCast(call.operands[0].value_at(u8, 0))); // the signature has looked
 }
 
 fn calendar_part(part: DatePart) ?calendar.DatePart {

@@ -16,6 +16,10 @@
 //!     gather      nothing
 //!     join        see join_parser.zig
 //!     build       see join_parser.zig; the last step
+//!     partition   u16 partition count ≥ 1, u16 keys × expression                      only as the last step
+//!     merge       u8 bounds (1: has lower, 2: has upper), keys and limit as of sort,
+//!                 [lower: a value per key], [upper: a value per key]                  only as the first step
+//!     repeat      expression (int64): rows per row; NULL, 0 and less: none
 //!     digest      nothing
 //!
 //! Expressions are drawn in expression_parser.zig.
@@ -52,6 +56,9 @@ pub const unlimited: u64 = std.math.maxInt(u64);
 pub const SortKey = struct { expression: Expression, descending: bool, nulls_first: bool };
 pub const Sort = struct { keys: []const SortKey, limit: u64 };
 pub const Limit = struct { offset: u64, count: u64 };
+pub const Partition = struct { count: u16, keys: []const Expression };
+/// Rows from `lower` on, up to but without `upper`: a value per key.
+pub const Merge = struct { sort: Sort, lower: ?[]const Column, upper: ?[]const Column };
 
 pub const Step = union(abi.NodeTag) {
     filter: Expression,
@@ -62,6 +69,9 @@ pub const Step = union(abi.NodeTag) {
     gather,
     join: Join,
     build: Build,
+    partition: Partition,
+    merge: Merge,
+    repeat: Expression,
     digest,
 };
 
@@ -134,10 +144,12 @@ fn parse_plan(self: *Parser) ParseError!Plan {
     };
     self.fields = input;
     const nodes = try self.arena.alloc(Node, try self.read_count(1));
-    for (nodes, 1..) |*node, number| {
+    for (nodes, 0..) |*node, i| {
         node.* = try parse_node(self);
-        if (node.step == .build and number < nodes.len) return refuse("a step behind a build", .{});
+        if (node.step == .build and i + 1 != nodes.len) return refuse("a step behind a build", .{});
         self.fields = node.output;
+        if (node.step == .merge and i != 0) return refuse("a merge that is not the first step", .{});
+        if (node.step == .partition and i + 1 != nodes.len) return refuse("a partition that is not the last step", .{});
     }
     if (self.cursor.remaining() != 0) return refuse("bytes behind the plan's end", .{});
     return .{ .input = input, .nodes = nodes };
@@ -154,7 +166,7 @@ fn parse_node(self: *Parser) ParseError!Node {
             const parsed = try aggregate_parser.parse_aggregate(self);
             return .{ .step = .{ .aggregate = parsed.aggregate }, .output = parsed.output };
         },
-        .sort => parse_sort(self),
+        .sort => .{ .step = .{ .sort = try parse_sort(self) }, .output = self.fields },
         .limit => .{ .step = .{ .limit = .{
             .offset = try self.cursor.read_int(u64),
             .count = try self.cursor.read_int(u64),
@@ -165,6 +177,13 @@ fn parse_node(self: *Parser) ParseError!Node {
             return .{ .step = .{ .join = parsed.join }, .output = parsed.output };
         },
         .build => .{ .step = .{ .build = try join_parser.parse_build_step(self) }, .output = &.{} },
+        .partition => .{ .step = .{ .partition = try parse_partition(self) }, .output = self.fields },
+        .merge => .{ .step = .{ .merge = try parse_merge(self) }, .output = self.fields },
+        .repeat => {
+            const count = try self.parse_expression(0);
+            if (count.type.tag != .i64) return refuse("rows are repeated by an int64", .{});
+            return .{ .step = .{ .repeat = count }, .output = self.fields };
+        },
         .digest => .{ .step = .digest, .output = &digest_fields },
     };
 }
@@ -175,7 +194,7 @@ fn named_fields(self: *Parser, items: []const Named) ParseError![]Field {
     return fields;
 }
 
-fn parse_sort(self: *Parser) ParseError!Node {
+fn parse_sort(self: *Parser) ParseError!Sort {
     const keys = try self.arena.alloc(SortKey, try self.read_count(3));
     if (keys.len == 0) return refuse("a sort without keys", .{});
     for (keys) |*key| {
@@ -184,8 +203,33 @@ fn parse_sort(self: *Parser) ParseError!Node {
         key.* = .{ .expression = try self.parse_expression(0), .descending = descending, .nulls_first = nulls_first };
         if (!expression_parser.is_orderable(key.expression.type)) return error.NotSupported;
     }
-    const limit = try self.cursor.read_int(u64);
-    return .{ .step = .{ .sort = .{ .keys = keys, .limit = limit } }, .output = self.fields };
+    return .{ .keys = keys, .limit = try self.cursor.read_int(u64) };
+}
+
+fn parse_partition(self: *Parser) ParseError!Partition {
+    const count = try self.cursor.read_int(u16);
+    if (count == 0) return refuse("no partition at all", .{});
+    const keys = try self.arena.alloc(Expression, try self.read_count(2));
+    for (keys) |*key| key.* = try self.parse_expression(0);
+    return .{ .count = count, .keys = keys };
+}
+
+fn parse_merge(self: *Parser) ParseError!Merge {
+    const bounds = try self.cursor.read_int(u8);
+    if (bounds > 3) return refuse("a merge with unknown bounds", .{});
+    const sort = try parse_sort(self);
+    const lower = if (bounds & 1 != 0) try parse_bound(self, sort.keys) else null;
+    const upper = if (bounds & 2 != 0) try parse_bound(self, sort.keys) else null;
+    return .{ .sort = sort, .lower = lower, .upper = upper };
+}
+
+fn parse_bound(self: *Parser, keys: []const SortKey) ParseError![]const Column {
+    const values = try self.arena.alloc(Column, keys.len);
+    for (values, keys) |*value, key| {
+        value.* = try self.parse_value();
+        if (!value.type.eql(key.expression.type)) return refuse("a bound of another type than its key", .{});
+    }
+    return values;
 }
 
 fn expect_invalid(bytes: []const u8) !void {
@@ -215,6 +259,29 @@ test "wrong types and indices are refused" {
     try expect_invalid(&(header ++ [_]u8{ 1, 0, 1, 0, 'x', 3, 1, 0, 1, 1, 1, 0 }));
     // a filter that is not a boolean
     try expect_invalid(&(header ++ [_]u8{ 1, 0, 1, 0, 'x', 1, 1, 0, 1, 1, 0, 0 }));
+}
+
+test "merges come first and partitions last" {
+    const x = header ++ [_]u8{ 1, 0, 1, 0, 'x', 1 }; // x int64
+    const all: [8]u8 = @splat(0xFF);
+    const merge = [_]u8{ 10, 1, 1, 0, 0, 0, 1, 0, 0 } ++ all ++ [_]u8{ 1, 0, 5, 0, 0, 0, 0, 0, 0, 0 }; // from 5 on
+    const partition = [_]u8{ 9, 4, 0, 1, 0, 1, 0, 0 };
+    const repeat = [_]u8{ 11, 1, 0, 0 };
+    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    defer arena.deinit();
+    const bytes = x ++ [_]u8{ 3, 0 } ++ merge ++ repeat ++ partition;
+    const plan = try parse(arena.allocator(), &bytes, &.{});
+    try std.testing.expectEqual(5, plan.nodes[0].step.merge.lower.?[0].values(i64)[0]);
+    try std.testing.expectEqual(null, plan.nodes[0].step.merge.upper);
+    try std.testing.expectEqual(4, plan.nodes[2].step.partition.count);
+    for (0..bytes.len) |size| try expect_invalid(bytes[0..size]);
+    try expect_invalid(&(x ++ [_]u8{ 2, 0 } ++ repeat ++ merge));
+    try expect_invalid(&(x ++ [_]u8{ 2, 0 } ++ partition ++ repeat));
+    // no partition, unknown bounds, a bound of another type, repeated by a bool
+    try expect_invalid(&(x ++ [_]u8{ 1, 0, 9, 0, 0, 1, 0, 1, 0, 0 }));
+    try expect_invalid(&(x ++ [_]u8{ 1, 0, 10, 4, 1, 0, 0, 0, 1, 0, 0 } ++ all));
+    try expect_invalid(&(x ++ [_]u8{ 1, 0, 10, 1, 1, 0, 0, 0, 1, 0, 0 } ++ all ++ [_]u8{ 6, 0, 5, 0, 0, 0 }));
+    try expect_invalid(&(header ++ [_]u8{ 1, 0, 1, 0, 'x', 3, 1, 0 } ++ repeat));
 }
 
 test "deep nesting is refused, not followed" {

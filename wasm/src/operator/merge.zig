@@ -1,0 +1,323 @@
+//! Merges sorted runs: the receiving half of a sort that several instances share.
+//!
+//! The runs are cut, all at the same keys, into ranges whose rows fit the cache; a sample of all rows
+//! says at which. Within a range the runs' parts are put one behind the other and sorted by counting
+//! (row_order.zig), which is stable: of equal rows that of the lower run comes first. Each row is
+//! moved within the cache, where a tree of losers would spend five mispredicted comparisons on it,
+//! and a sort of all rows at once a miss for every pass. Parts of ranges that only one run has, and
+//! of keys so frequent that they fill a range alone, are handed on as they lie.
+//!
+//! Runs that are not sorted give an order that means nothing, but every row once.
+const std = @import("std");
+const column_builder = @import("../core/column_builder.zig");
+const column_module = @import("../core/column.zig");
+const expression_module = @import("../plan/expression.zig");
+const interrupt = @import("../core/interrupt.zig");
+const keyed_rows = @import("keyed_rows.zig");
+const plan_module = @import("../plan/plan.zig");
+const row_order = @import("row_order.zig");
+const schema = @import("../core/schema.zig");
+const selected_rows = @import("aggregate.zig").selected_rows;
+const Chunk = expression_module.Chunk;
+const Column = column_module.Column;
+const ColumnBuilder = column_builder.ColumnBuilder;
+const KeyedRows = keyed_rows.KeyedRows;
+const assert = std.debug.assert;
+
+pub const Error = error{ OutOfMemory, OutOfRange, NotSupported, TooLarge, Cancelled };
+
+/// Bytes of a range's rows, and how many rows that is at least and at most.
+const range_size = 1 << 18;
+const range_rows_min = 4096;
+const range_rows_max = 1 << 16;
+/// Rows of a run in a range, on average: fewer would make finding them the larger part of the work.
+const run_rows_min = 16;
+/// Rows looked at for every range.
+const range_samples = 8;
+
+const Run = struct { number: u32, rows: []ColumnBuilder };
+
+/// A run while it is merged: rows from `position` to `end` are left.
+const Cursor = struct {
+    columns: []const Column,
+    keys: []const row_order.Key,
+    position: u32,
+    end: u32,
+    /// Where the current range ends.
+    cut: u32,
+};
+
+/// A key at which all runs are cut: before the rows that are equal to it, or behind them.
+const Boundary = struct { row: u32, behind: bool };
+
+/// Rows that come next: some of `columns` in an order, or one after the other.
+pub const Part = struct {
+    columns: []const Column,
+    rows: union(enum) {
+        order: []const u32,
+        range: struct { start: u32, count: u32 },
+    },
+};
+
+pub const MergeOperator = struct {
+    gpa: std.mem.Allocator,
+    node: *const plan_module.Merge,
+    keyed: KeyedRows,
+    /// What lives as long as these runs.
+    arena: std.heap.ArenaAllocator,
+    runs: std.ArrayList(Run) = .empty,
+    /// The rows of a range, and what is said of them.
+    gathered: []ColumnBuilder,
+    range_arena: std.heap.ArenaAllocator,
+    order: std.ArrayList(u32) = .empty,
+    /// Set when the input has ended.
+    cursors: []Cursor = &.{},
+    started: bool = false,
+    boundaries: []const Boundary = &.{},
+    boundary_keys: []const row_order.Key = &.{},
+    next_boundary: usize = 0,
+    /// Runs whose part of the range is handed on as it lies: from this one on.
+    next_run: usize = 0,
+    remaining: u64,
+
+    pub fn init(gpa: std.mem.Allocator, arena: std.mem.Allocator, node: *const plan_module.Merge, input: []const schema.Field) Error!MergeOperator {
+        const keyed: KeyedRows = try .init(arena, node.sort.keys, input);
+        return .{
+            .gpa = gpa,
+            .node = node,
+            .keyed = keyed,
+            .arena = .init(gpa),
+            .range_arena = .init(gpa),
+            .gathered = try keyed.open_builders(gpa, arena),
+            .remaining = node.sort.limit,
+        };
+    }
+
+    pub fn deinit(self: *MergeOperator) void {
+        self.forget_runs();
+        self.runs.deinit(self.gpa);
+        self.order.deinit(self.gpa);
+        for (self.gathered) |*builder| builder.deinit();
+        self.range_arena.deinit();
+        self.arena.deinit();
+    }
+
+    fn forget_runs(self: *MergeOperator) void {
+        for (self.runs.items) |run| for (run.rows) |*builder| builder.deinit();
+        self.runs.clearRetainingCapacity();
+        _ = self.arena.reset(.free_all);
+    }
+
+    pub fn reset(self: *MergeOperator) void {
+        self.forget_runs();
+        self.started = false;
+        self.cursors = &.{};
+        self.boundaries = &.{};
+        self.next_boundary = 0;
+        self.next_run = 0;
+        self.remaining = self.node.sort.limit;
+    }
+
+    /// Copies rows to the end of a run.
+    pub fn push(self: *MergeOperator, arena: std.mem.Allocator, chunk: *const Chunk, number: u32) Error!void {
+        assert(!self.started);
+        const run = try self.run_of(number);
+        const columns = try self.keyed.columns(arena, chunk);
+        if (chunk.selection != null) {
+            const rows = try selected_rows(arena, chunk);
+            for (run.rows, columns) |*builder, *column| try builder.append_indices(column, rows);
+        } else for (run.rows, columns) |*builder, *column| {
+            // Most runs are one batch: then nothing is allocated in vain.
+            if (builder.row_count == 0) try builder.reserve(column);
+            try builder.append_range(column, 0, chunk.row_count);
+        }
+    }
+
+    fn run_of(self: *MergeOperator, number: u32) Error!*Run {
+        const runs = self.runs.items;
+        for (0..runs.len) |i| {
+            const run = &runs[runs.len - 1 - i]; // most often the last one
+            if (run.number == number) return run;
+        }
+        try self.runs.ensureUnusedCapacity(self.gpa, 1);
+        const rows = try self.keyed.open_builders(self.gpa, self.arena.allocator());
+        self.runs.appendAssumeCapacity(.{ .number = number, .rows = rows });
+        return &self.runs.items[self.runs.items.len - 1];
+    }
+
+    // ---- when the input has ended ----
+
+    /// What comes next, until nothing does. It stays until the next call.
+    pub fn next(self: *MergeOperator) Error!?Part {
+        if (!self.started) try self.start();
+        while (self.remaining > 0) {
+            try interrupt.check();
+            if (self.next_run < self.cursors.len) {
+                const cursor = &self.cursors[self.next_run];
+                self.next_run += 1;
+                if (cursor.cut > cursor.position) return self.hand_on(cursor);
+                continue;
+            }
+            if (self.next_boundary > self.boundaries.len) return null;
+            const found = try self.find_cuts();
+            self.next_boundary += 1;
+            if (found.row_count == 0) continue;
+            if (found.run_count > 1 and !found.alike) return try self.sort_range(found.row_count);
+            self.next_run = 0;
+        }
+        return null;
+    }
+
+    fn start(self: *MergeOperator) Error!void {
+        self.started = true;
+        std.mem.sort(Run, self.runs.items, {}, lower_number);
+        const arena = self.arena.allocator();
+        const cursors = try arena.alloc(Cursor, self.runs.items.len);
+        var row_count: u64 = 0;
+        for (cursors, self.runs.items) |*cursor, run| {
+            cursor.* = try self.open_cursor(arena, run);
+            row_count += cursor.end - cursor.position;
+        }
+        self.cursors = cursors;
+        self.next_run = cursors.len;
+        try self.find_boundaries(arena, row_count);
+    }
+
+    fn lower_number(_: void, a: Run, b: Run) bool {
+        return a.number < b.number;
+    }
+
+    fn open_cursor(self: *MergeOperator, arena: std.mem.Allocator, run: Run) Error!Cursor {
+        const columns = try keyed_rows.collected(arena, run.rows);
+        const keys = try self.keyed.order(arena, columns);
+        var start_row: u32 = 0;
+        var end: u32 = columns[0].row_count; // there is a key, and so a column
+        if (self.node.lower) |lower| start_row = search(keys, 0, end, try self.keyed.order_alone(arena, lower), 0, false);
+        if (self.node.upper) |upper| end = search(keys, start_row, end, try self.keyed.order_alone(arena, upper), 0, false);
+        // What lies behind as many rows of its own run is never reached.
+        if (end - start_row > self.node.sort.limit) end = start_row + @as(u32, @intCast(self.node.sort.limit));
+        return .{ .columns = columns, .keys = keys, .position = start_row, .end = end, .cut = start_row };
+    }
+
+    /// Every so many rows of all runs one is looked at; of these, sorted, every eighth is a boundary.
+    fn find_boundaries(self: *MergeOperator, arena: std.mem.Allocator, row_count: u64) Error!void {
+        const rows = self.range_rows(row_count);
+        if (row_count <= rows) return;
+        const sample = try self.keyed.open_key_builders(arena, arena);
+        var indices: std.ArrayList(u32) = .empty;
+        var skipped: u64 = 0;
+        for (self.cursors) |*cursor| {
+            indices.clearRetainingCapacity();
+            var row: u64 = cursor.position;
+            while (row + skipped < cursor.end) {
+                row += skipped;
+                try indices.append(arena, @intCast(row));
+                skipped = rows / range_samples;
+            }
+            skipped -= cursor.end - row;
+            for (sample, cursor.keys) |*builder, key| try builder.append_indices(key.column, indices.items);
+        }
+        const columns = try keyed_rows.collected(arena, sample);
+        const keys = try self.keyed.order_alone(arena, columns);
+        const sorted = try row_order.sorted_rows(self.gpa, keys, columns[0].row_count);
+        defer self.gpa.free(sorted);
+        self.boundary_keys = keys;
+        self.boundaries = try chosen(arena, keys, sorted);
+    }
+
+    fn range_rows(self: *const MergeOperator, row_count: u64) u64 {
+        var size: u64 = 0;
+        for (self.runs.items) |run| for (run.rows) |*builder| {
+            size += builder.memory_size();
+        };
+        const wanted = std.math.clamp(range_size * row_count / @max(1, size), range_rows_min, range_rows_max);
+        return @max(wanted, run_rows_min * self.runs.items.len);
+    }
+
+    const Found = struct { row_count: u64, run_count: usize, alike: bool };
+
+    /// Cuts every run at the next boundary.
+    fn find_cuts(self: *MergeOperator) Error!Found {
+        const boundary: ?Boundary = if (self.next_boundary < self.boundaries.len) self.boundaries[self.next_boundary] else null;
+        var found: Found = .{ .row_count = 0, .run_count = 0, .alike = if (boundary) |at| at.behind else false };
+        for (self.cursors) |*cursor| {
+            assert(cursor.position == cursor.cut);
+            cursor.cut = if (boundary) |at|
+                search(cursor.keys, cursor.position, cursor.end, self.boundary_keys, at.row, at.behind)
+            else
+                cursor.end;
+            found.row_count += cursor.cut - cursor.position;
+            found.run_count += @intFromBool(cursor.cut > cursor.position);
+        }
+        return found;
+    }
+
+    fn hand_on(self: *MergeOperator, cursor: *Cursor) Part {
+        const start_row = cursor.position;
+        const count: u32 = @intCast(@min(cursor.cut - start_row, self.remaining));
+        cursor.position = cursor.cut;
+        self.remaining -= count;
+        return .{
+            .columns = cursor.columns[0..self.keyed.input_count],
+            .rows = .{ .range = .{ .start = start_row, .count = count } },
+        };
+    }
+
+    fn sort_range(self: *MergeOperator, row_count: u64) Error!Part {
+        for (self.gathered) |*builder| builder.reset();
+        for (self.cursors) |*cursor| {
+            for (self.gathered, cursor.columns) |*builder, *column| {
+                try builder.append_range(column, cursor.position, cursor.cut - cursor.position);
+            }
+            cursor.position = cursor.cut;
+        }
+        _ = self.range_arena.reset(.retain_capacity);
+        const arena = self.range_arena.allocator();
+        const columns = try keyed_rows.collected(arena, self.gathered);
+        try self.order.resize(self.gpa, @intCast(row_count));
+        for (self.order.items, 0..) |*row, i| row.* = @intCast(i);
+        try row_order.sort_rows(self.gpa, try self.keyed.order(arena, columns), self.order.items);
+        const rows = self.order.items[0..@intCast(@min(row_count, self.remaining))];
+        self.remaining -= rows.len;
+        return .{ .columns = columns[0..self.keyed.input_count], .rows = .{ .order = rows } };
+    }
+};
+
+/// The boundaries among sorted samples. A key that is met twice is so frequent that its rows get a
+/// range of their own.
+fn chosen(arena: std.mem.Allocator, keys: []const row_order.Key, sorted: []const u32) Error![]const Boundary {
+    var boundaries: std.ArrayList(Boundary) = .empty;
+    var at: usize = range_samples;
+    while (at < sorted.len) : (at += range_samples) {
+        const row = sorted[at];
+        const last: ?Boundary = boundaries.getLastOrNull();
+        if (last != null and row_order.compare_rows(keys, last.?.row, keys, row) == .eq) {
+            if (!last.?.behind) try boundaries.append(arena, .{ .row = row, .behind = true });
+        } else {
+            try boundaries.append(arena, .{ .row = row, .behind = false });
+        }
+    }
+    return boundaries.items;
+}
+
+/// The first row from `start` on that is not before row `bound` of other keys, or `behind` it; `end`
+/// where there is none. Looks near the start first: cuts follow each other closely.
+fn search(keys: []const row_order.Key, start: u32, end: u32, bound_keys: []const row_order.Key, bound: u32, behind: bool) u32 {
+    var low = start;
+    var step: u32 = 1;
+    while (end - low > step and comes_before(keys, low + step, bound_keys, bound, behind)) {
+        low += step;
+        step *|= 2;
+    }
+    var high: u32 = if (end - low > step) low + step else end;
+    while (low < high) {
+        const middle = low + (high - low) / 2;
+        if (comes_before(keys, middle, bound_keys, bound, behind)) low = middle + 1 else high = middle;
+    }
+    return low;
+}
+
+fn comes_before(keys: []const row_order.Key, row: u32, bound_keys: []const row_order.Key, bound: u32, behind: bool) bool {
+    const order = row_order.compare_rows(keys, row, bound_keys, bound);
+    return order == .lt or (behind and order == .eq);
+}

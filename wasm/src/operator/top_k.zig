@@ -1,0 +1,166 @@
+//! Which rows a sort with a limit need not even collect.
+//!
+//! As soon as as many rows as are wanted have been seen, the last of the best is a bound: what lies
+//! behind it cannot be among the best any more. Rows are compared with the bound's first key many at
+//! a time, so that nearly all of them are never looked at again.
+//!
+//! A chunk that passes the bound in large numbers (the first one, or all of them when the input comes
+//! in the opposite order) is cut before it is collected: a sample of its rows says about where the
+//! last of the best lies, and if enough rows are not behind that, it is the new bound.
+const std = @import("std");
+const bitmap = @import("../core/bitmap.zig");
+const column_builder = @import("../core/column_builder.zig");
+const column_module = @import("../core/column.zig");
+const expression_module = @import("../plan/expression.zig");
+const keyed_rows = @import("keyed_rows.zig");
+const row_order = @import("row_order.zig");
+const selected_rows = @import("aggregate.zig").selected_rows;
+const Chunk = expression_module.Chunk;
+const Column = column_module.Column;
+const ColumnBuilder = column_builder.ColumnBuilder;
+const KeyedRows = keyed_rows.KeyedRows;
+const assert = std.debug.assert;
+
+pub const Error = error{ OutOfMemory, TooLarge, Cancelled };
+
+/// Rows of a chunk beyond a few times the limit that are collected rather than cut.
+const uncut_rows = 1024;
+const sample_size = 512;
+
+pub const TopK = struct {
+    gpa: std.mem.Allocator,
+    keyed: KeyedRows,
+    limit: u32,
+    /// The keys of the bound: one row, once `known`.
+    bound: []ColumnBuilder,
+    known: bool = false,
+    /// Enough rows at or before the bound have come before what comes now: who is equal to it in
+    /// every key is behind it. Not so for the next lane, which may stand before this one.
+    strict: bool = false,
+    /// A bound that is tried.
+    trial: []ColumnBuilder,
+
+    pub fn init(gpa: std.mem.Allocator, arena: std.mem.Allocator, keyed: KeyedRows, limit: u32) Error!TopK {
+        const bound = try keyed.open_key_builders(gpa, arena);
+        errdefer for (bound) |*builder| builder.deinit();
+        const trial = try keyed.open_key_builders(gpa, arena);
+        return .{ .gpa = gpa, .keyed = keyed, .limit = limit, .bound = bound, .trial = trial };
+    }
+
+    pub fn deinit(self: *TopK) void {
+        for (self.bound) |*builder| builder.deinit();
+        for (self.trial) |*builder| builder.deinit();
+    }
+
+    /// The bound stays: as many rows as are wanted have been seen at or before it, so what lies
+    /// behind cannot be among the best of all lanes.
+    pub fn next_lane(self: *TopK) void {
+        self.strict = false;
+    }
+
+    /// The bound is this row from here on: the last of the best so far.
+    pub fn tighten(self: *TopK, columns: []const Column, row: u32) Error!void {
+        try self.set(self.bound, columns, row);
+        self.known = true;
+        self.strict = true;
+    }
+
+    fn set(self: *const TopK, bound: []ColumnBuilder, columns: []const Column, row: u32) Error!void {
+        for (bound, self.keyed.key_columns) |*builder, index| {
+            builder.reset();
+            try builder.append_indices(&columns[index], &.{row});
+        }
+    }
+
+    /// The first key of the bound: what a scan may leave rows out by.
+    pub fn first_key(self: *const TopK, arena: std.mem.Allocator) error{OutOfMemory}!?Column {
+        return if (self.known) try self.bound[0].finish(arena) else null;
+    }
+
+    /// Rows of the chunk that may be among the best; null: all of them. `columns` are its columns
+    /// with all keys.
+    pub fn candidates(self: *TopK, arena: std.mem.Allocator, chunk: *const Chunk, columns: []const Column) Error!?[]const u32 {
+        if (self.limit == 0) return &.{};
+        const uncut = 4 * @as(u64, self.limit) + uncut_rows;
+        if (!self.known) {
+            if (chunk.selected_count() > uncut) return try self.cut(arena, chunk, columns, try selected_rows(arena, chunk));
+            return if (chunk.selection == null) null else try selected_rows(arena, chunk);
+        }
+        const rows = try self.within(arena, self.bound, self.strict, chunk, columns);
+        return if (rows.len > uncut) try self.cut(arena, chunk, columns, rows) else rows;
+    }
+
+    /// Some of the rows, the best `limit` of them included. Afterwards there is a bound.
+    fn cut(self: *TopK, arena: std.mem.Allocator, chunk: *const Chunk, columns: []const Column, rows: []const u32) Error![]const u32 {
+        const keys = try self.keyed.order(arena, columns);
+        if (try self.sampled(arena, keys, rows)) |row| {
+            try self.set(self.trial, columns, row);
+            const near = try self.within(arena, self.trial, false, chunk, columns);
+            if (near.len >= self.limit and near.len <= rows.len / 2) {
+                std.mem.swap([]ColumnBuilder, &self.bound, &self.trial);
+                self.known = true;
+                self.strict = true;
+                return near;
+            }
+        }
+        const best = try arena.dupe(u32, rows);
+        try row_order.sort_rows(self.gpa, keys, best);
+        try self.tighten(columns, best[self.limit - 1]);
+        return best[0..self.limit];
+    }
+
+    /// A row that is probably behind the best `limit` and before most others.
+    fn sampled(self: *const TopK, arena: std.mem.Allocator, keys: []const row_order.Key, rows: []const u32) Error!?u32 {
+        const share = @as(f64, @floatFromInt(self.limit)) * sample_size / @as(f64, @floatFromInt(rows.len));
+        // Three standard deviations too far: to come back with too few rows is the dearer mistake.
+        const rank: usize = @trunc(share + 3 * @sqrt(share) + 2);
+        if (rank >= sample_size / 2) return null;
+        const sample = try arena.alloc(u32, sample_size);
+        for (sample, 0..) |*row, i| row.* = rows[i * rows.len / sample_size];
+        try row_order.sort_rows(self.gpa, keys, sample);
+        return sample[rank];
+    }
+
+    /// Selected rows of the chunk that are not behind the bound.
+    fn within(self: *const TopK, arena: std.mem.Allocator, bound: []const ColumnBuilder, strict: bool, chunk: *const Chunk, columns: []const Column) Error![]const u32 {
+        const limits = try keyed_rows.collected(arena, bound);
+        const bits = try self.within_first(arena, &limits[0], strict and limits.len == 1, &columns[self.keyed.key_columns[0]]);
+        if (chunk.selection) |selection| bitmap.combine(.@"and", bits, bits, selection.bits);
+        const rows = try arena.alloc(u32, bitmap.count(bits, chunk.row_count));
+        const found = bitmap.indices(bits, chunk.row_count, rows);
+        assert(found == rows.len);
+        if (limits.len == 1) return rows;
+        const keys = try self.keyed.order(arena, columns);
+        const limit_keys = try self.keyed.order_alone(arena, limits);
+        var count: usize = 0;
+        for (rows) |row| {
+            rows[count] = row;
+            const order = row_order.compare_rows(keys, row, limit_keys, 0);
+            count += @intFromBool(if (strict) order == .lt else order != .gt);
+        }
+        return rows[0..count];
+    }
+
+    /// Rows whose first key is not behind the limit's, as bits; `strict`: that is before it.
+    fn within_first(self: *const TopK, arena: std.mem.Allocator, limit: *const Column, strict: bool, column: *const Column) Error![]u8 {
+        const key = self.keyed.keys[0];
+        const bits = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), bitmap.size(column.row_count));
+        if (limit.is_valid(0)) {
+            expression_module.compare_literal(if (key.descending)
+                (if (strict) .gt else .gte)
+            else
+                (if (strict) .lt else .lte), column, limit, bits);
+            const validity = column.validity orelse return bits;
+            if (key.nulls_first) bitmap.combine(.or_not, bits, bits, validity) else bitmap.combine(.@"and", bits, bits, validity);
+            return bits;
+        }
+        // The limit is NULL: who is not, is before it or behind it, as a whole.
+        bitmap.fill(bits, column.row_count, !(key.nulls_first and strict));
+        const validity = column.validity orelse {
+            if (key.nulls_first) bitmap.fill(bits, column.row_count, false);
+            return bits;
+        };
+        if (key.nulls_first) bitmap.combine(.and_not, bits, bits, validity) else if (strict) bitmap.combine(.@"and", bits, bits, validity);
+        return bits;
+    }
+};
