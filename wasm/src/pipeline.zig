@@ -19,6 +19,7 @@ const schema = @import("core/schema.zig");
 const join_module = @import("operator/join.zig");
 const AggregateOperator = @import("operator/aggregate.zig").AggregateOperator;
 const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
+const DigestOperator = @import("operator/digest.zig").DigestOperator;
 const JoinTable = @import("operator/join_table.zig").JoinTable;
 const MergeOperator = @import("operator/merge.zig").MergeOperator;
 const PartitionOperator = @import("operator/partition.zig").PartitionOperator;
@@ -77,6 +78,7 @@ const Operator = union(enum) {
     partition: PartitionOperator,
     merge: MergeOperator,
     repeat: *const expression_module.Expression,
+    digest: DigestOperator,
 };
 
 /// `need_bytes` and `again` are a scan's.
@@ -166,6 +168,7 @@ pub const Query = struct {
                 .partition => |*partition| .{ .partition = try .init(self.gpa, arena, partition, fields) },
                 .merge => |*merge| .{ .merge = try .init(self.gpa, arena, merge, fields) },
                 .repeat => |*count| .{ .repeat = count },
+                .digest => .{ .digest = .{} },
             };
             self.operators = operators[0 .. i + 1];
             if (operator.* == .gather) self.gathers = true;
@@ -199,7 +202,7 @@ pub const Query = struct {
             .build => |*build| build.table.release(),
             .partition => |*partition| partition.deinit(),
             .merge => |*merge| merge.deinit(),
-            .filter, .project, .limit, .gather, .repeat => {},
+            .filter, .project, .limit, .gather, .repeat, .digest => {},
         };
         for (self.tables) |table| table.release();
         for (self.collector) |*builder| builder.deinit();
@@ -220,6 +223,7 @@ pub const Query = struct {
             .limit => operator.* = .{ .limit = .{ .skip = node.step.limit.offset, .remaining = node.step.limit.count } },
             .filter, .project, .gather, .join, .repeat => {},
             .build => unreachable, // `refuse_ended`
+            .digest => |*digest| digest.* = .{},
         };
         assert(self.collected_rows == 0);
         self.emitted = false;
@@ -367,6 +371,11 @@ pub const Query = struct {
             .sort => |*sort| try self.finish_sort(sort, i + 1),
             .build => |*build| return build.table.finish(),
             .partition => |*partition| try self.finish_partitions(partition),
+            .digest => |*digest| {
+                var arena: std.heap.ArenaAllocator = .init(self.gpa);
+                defer arena.deinit();
+                try self.push_chunks(&self.scratch, try digest.finish(arena.allocator()), 1, i + 1);
+            },
             .filter, .project, .limit, .gather, .join, .merge, .repeat => {},
         };
         // Even an empty answer says its schema.
@@ -526,6 +535,7 @@ pub const Query = struct {
                 .partition => |*partition| return self.push_partitions(arena, partition, &chunk),
                 .merge => |*merge| return merge.push(arena, &chunk, self.run_number),
                 .repeat => |count| return self.run_repeated(arena, count, &chunk, following),
+                .digest => |*digest| return digest.push(&chunk),
             }
             if (chunk.selected_count() == 0) return;
         }

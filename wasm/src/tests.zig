@@ -94,6 +94,7 @@ test {
     _ = @import("operator/accumulate/sums.zig");
     _ = @import("operator/accumulator.zig");
     _ = @import("operator/aggregate.zig");
+    _ = @import("operator/digest.zig");
     _ = @import("operator/group_keys.zig");
     _ = @import("operator/group_table.zig");
     _ = @import("operator/join.zig");
