@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from querymode.clock import now, today
     from querymode.errors import QueryModeError
-    from querymode.expr import Expr, call, coalesce, col, lit, when
+    from querymode.expr import Expr, call, coalesce, col, count, lit, when
     from querymode.frame import DataFrame
     from querymode.intervals import interval
     from querymode.result import Result
@@ -28,6 +28,7 @@ __all__ = [
     "call",
     "coalesce",
     "col",
+    "count",
     "interval",
     "lit",
     "now",
@@ -45,6 +46,7 @@ _HOMES = {
     "call": "querymode.expr",
     "coalesce": "querymode.expr",
     "col": "querymode.expr",
+    "count": "querymode.expr",
     "interval": "querymode.intervals",
     "lit": "querymode.expr",
     "now": "querymode.clock",

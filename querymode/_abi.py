@@ -88,6 +88,7 @@ class NodeTag(IntEnum):
     PARTITION = 9
     MERGE = 10
     REPEAT = 11
+    DIGEST = 12
 
 
 class ExpressionTag(IntEnum):

@@ -67,6 +67,10 @@ class Expr(TextMethods, NumberMethods, TimeMethods):
     def not_like(self, pattern: str, escape: str | None = None) -> Expr:
         return Not(Like(self, pattern, escape, False))
 
+    def ilike(self, pattern: str, escape: str | None = None) -> Expr:
+        """LIKE that takes capital and small letters for the same."""
+        return Like(self, pattern, escape, True)
+
     def is_null(self) -> Expr:
         return IsNull(self, False)
 
@@ -209,7 +213,7 @@ class Expr(TextMethods, NumberMethods, TimeMethods):
             raise error(
                 "INVALID_AGGREGATE", f"quantile interpolates by one of {known}, not {interpolation!r}"
             )
-        return Aggregate(op, self, (Literal(fraction),))
+        return Aggregate(op, self, (as_expr(fraction),))
 
     def first(self) -> Aggregate:
         """The first row's value, NULL or not."""
@@ -233,7 +237,7 @@ class Expr(TextMethods, NumberMethods, TimeMethods):
 
     def string_agg(self, separator: str = ",") -> Aggregate:
         """All texts in their order, with a separator between them; NULLs do not count."""
-        return Aggregate(AggregateOp.STRING_AGG, self, (Literal(separator),))
+        return Aggregate(AggregateOp.STRING_AGG, self, (as_expr(separator),))
 
     str_join = string_agg
 
@@ -324,7 +328,7 @@ class Like(Expr):
 
     def __str__(self) -> str:
         escape = f", escape={self.escape!r}" if self.escape is not None else ""
-        return f"{self.value}.like({self.pattern!r}{escape})"
+        return f"{self.value}.{'ilike' if self.ignore_case else 'like'}({self.pattern!r}{escape})"
 
 
 class IsNull(Expr):
@@ -655,9 +659,24 @@ def col(name: str) -> Expr:
     return Column(name)
 
 
-def lit(value: object) -> Expr:
-    """A constant."""
-    return as_expr(value)
+def lit(value: object, dtype: DataType | str | None = None) -> Expr:
+    """A constant; with `dtype`, one of that type wherever it stands: `lit(5, "int8")`."""
+    if dtype is None:
+        return as_expr(value)
+    from querymode.literals import fit, plain
+    from querymode.types import DataType, parse_type
+
+    data_type = parse_type(dtype) if isinstance(dtype, str) else dtype
+    if not isinstance(data_type, DataType):
+        raise error("NOT_SUPPORTED", f"lit takes a type such as 'int64', not {_kind(dtype)}")
+    if value is not None and (isinstance(value, Expr) or fit(plain(value), data_type) is None):
+        raise error("INVALID_FILTER", f"{value!r} is no {data_type}")
+    return Literal(value, data_type)
+
+
+def count() -> Aggregate:
+    """How many rows there are: SQL's `count(*)`."""
+    return Aggregate(AggregateOp.COUNT_ROWS, None)
 
 
 def when(condition: object) -> When:

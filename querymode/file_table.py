@@ -12,6 +12,7 @@ from querymode.memory_table import LANE_COUNT_MAX
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from querymode.flat_footer import FlatFooter
     from querymode.schema import Schema
@@ -40,6 +41,27 @@ class TableFile:
         self.row_counts = footer.row_counts()
 
 
+class Origin:
+    """What a table was opened by: a path or several, and the options that were not left out."""
+
+    __slots__ = ("options", "where")
+
+    def __init__(self, where: str | tuple[str, ...], options: dict[str, Any]) -> None:
+        self.where = where
+        self.options = options
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether an address holds what nobody else may see: a password, or a query that may be signed."""
+        from querymode.store.location import has_secrets
+
+        return any(map(has_secrets, (self.where,) if isinstance(self.where, str) else self.where))
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"path": self.where} if isinstance(self.where, str) else {"paths": [*self.where]}
+        return found | {"options": self.options} if self.options else found
+
+
 class FileTable:
     """Files with one schema."""
 
@@ -47,6 +69,8 @@ class FileTable:
         self.schema = schema
         self.name = name
         self.files = tuple(files)
+        #: How it was opened, and can be again.
+        self.origin: Origin | None = None
         #: Whether readers compare the checksums of pages.
         self.verify_crc = False
         #: (file, row group) in order; empty row groups are left out.

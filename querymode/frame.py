@@ -16,12 +16,18 @@ from querymode.expr import (
     And,
     Column,
     Expr,
+    Literal,
     Or,
     aggregate_by_word,
     condition,
     joined,
 )
-from querymode.plan import Filter, GroupBy, Limit, Node, Project, Sort
+from querymode.frame_arguments import column_name, flat, named, new_name, row_count
+from querymode.frame_columns import ColumnMethods
+from querymode.frame_filters import FilterMethods
+from querymode.frame_joins import JoinMethods
+from querymode.frame_output import OutputMethods
+from querymode.plan import Filter, GroupBy, Limit, Node, Project, Repeat, Sort
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
     from querymode.session import QueryMode
 
 
-class DataFrame:
+class DataFrame(FilterMethods, ColumnMethods, JoinMethods, OutputMethods):
     """Rows and columns that a query describes."""
 
     def __init__(self, session: QueryMode, node: Node) -> None:
@@ -87,7 +93,7 @@ class DataFrame:
 
     def limit(self, count: int) -> DataFrame:
         """The first `count` rows. Beside `offset`, in either order, it is LIMIT … OFFSET …."""
-        count = _row_count("limit", count)
+        count = row_count("limit", count)
         node = self._node
         if isinstance(node, Limit):
             count = count if node.count is None else min(node.count, count)
@@ -96,7 +102,7 @@ class DataFrame:
 
     def offset(self, count: int) -> DataFrame:
         """Without the first `count` rows."""
-        count = _row_count("offset", count)
+        count = row_count("offset", count)
         node = self._node
         if isinstance(node, Limit):
             return self._with(Limit(node.input, node.offset + count, node.count))
@@ -105,6 +111,30 @@ class DataFrame:
     def head(self, count: int = 5) -> DataFrame:
         return self.limit(count)
 
+    def slice(self, offset: int, count: int | None = None) -> DataFrame:
+        """`count` rows, or all, from row `offset` on: of this frame as it is, whatever limit it has."""
+        first = row_count("slice", offset)
+        return self._with(Limit(self._node, first, None if count is None else row_count("slice", count)))
+
+    def tail(self, count: int = 5) -> DataFrame:
+        """The last `count` rows. Rows are counted at once; files know their number."""
+        wanted = row_count("tail", count)
+        return self.slice(max(0, self.count() - wanted))
+
+    def repeat(self, count: str | Expr | int) -> DataFrame:
+        """Every row as often as a number or an int64 expression says; where that is NULL or below 1, never."""
+        times = Literal(row_count("repeat", count)) if isinstance(count, int) else named(count)[1]
+        return self._with(Repeat(self._node, times))
+
+    def sample(self, count: int, seed: int = 0) -> DataFrame:
+        """`count` rows chosen at random, in their order; all of them where there are no more.
+
+        The same seed chooses the same rows. The query runs at once, and the rows stay in memory.
+        """
+        from querymode.sample import sample
+
+        return sample(self, row_count("sample", count), seed)
+
     def sort(
         self,
         *keys: str | Expr | Sequence[str | Expr],
@@ -112,7 +142,7 @@ class DataFrame:
         nulls_first: bool | Sequence[bool] | None = None,
     ) -> DataFrame:
         """In order of one or more keys; `sort("amount", "desc")` too. NULLs come last unless asked."""
-        names = _flat(keys)
+        names = flat(keys)
         words = [key for key in names[1:] if isinstance(key, str) and key.lower() in ("asc", "desc")]
         if len(names) == 2 and words and words[0] not in self._node.schema:
             descending = words[0].lower() == "desc" if descending is None else descending
@@ -122,7 +152,7 @@ class DataFrame:
         directions = _directions(descending, len(names), "directions")
         nulls = _directions(nulls_first, len(names), "places for NULLs")
         ordered = [
-            (_named(key)[1], down, first) for key, down, first in zip(names, directions, nulls, strict=True)
+            (named(key)[1], down, first) for key, down, first in zip(names, directions, nulls, strict=True)
         ]
         return self._with(Sort(self._node, ordered))
 
@@ -130,23 +160,23 @@ class DataFrame:
 
     def select(self, *items: str | Expr | Sequence[str | Expr]) -> DataFrame:
         """These columns or expressions, in this order. Aggregates alone make one row."""
-        named = [_named(item) for item in _flat(items)]
-        if not named:
+        found = [named(item) for item in flat(items)]
+        if not found:
             raise error("QUERY_FAILED", "select takes at least one column or expression")
-        if any(_aggregate_of(item) is not None for _, item in named):
-            return self._with(GroupBy(self._node, (), [_named_call(item) for _, item in named]))
-        return self._with(Project(self._node, named))
+        if any(_aggregate_of(item) is not None for _, item in found):
+            return self._with(GroupBy(self._node, (), [_named_call(item) for _, item in found]))
+        return self._with(Project(self._node, found))
 
     # ---- aggregates ----
 
     def group_by(self, *keys: str | Expr | Sequence[str | Expr]) -> GroupedFrame:
-        named = [_named(key) for key in _flat(keys)]
-        if not named:
+        found = [named(key) for key in flat(keys)]
+        if not found:
             raise error("INVALID_AGGREGATE", "group_by takes at least one column")
-        for name, key in named:
+        for name, key in found:
             if isinstance(key, Column) and name not in self._node.schema:
                 raise column_not_found(name, self._node.schema.names)
-        return GroupedFrame(self, named)
+        return GroupedFrame(self, found)
 
     def agg(self, *calls: Expr) -> DataFrame:
         """Aggregates over all rows: one row."""
@@ -157,6 +187,17 @@ class DataFrame:
     ) -> DataFrame:
         """`aggregate("sum", "amount", "total")`: one aggregate over all rows."""
         return self._with(GroupBy(self._node, (), [_worded_call(function, column, alias)]))
+
+    def value_counts(self, column: str | Expr, sort: bool = True, name: str = "count") -> DataFrame:
+        """How often every value of a column is there, as a column called `name`; the most frequent first."""
+        key, expression = named(column)
+        if isinstance(expression, Column):
+            column_name("value_counts", column, self._node.schema)
+        calls = [(new_name("value_counts", name), Aggregate(AggregateOp.COUNT_ROWS, None))]
+        counts = GroupBy(self._node, [(key, expression)], calls)
+        if not sort:
+            return self._with(counts)
+        return self._with(Sort(counts, [(Column(name), True, False), (Column(key), False, False)]))
 
     # ---- terminals ----
 
@@ -187,7 +228,7 @@ class DataFrame:
 
         The answer is never in memory as a whole. The other arguments are those of `collect`.
         """
-        rows = _row_count("stream", batch_size)
+        rows = row_count("stream", batch_size)
         if rows == 0:
             raise error("QUERY_FAILED", "stream takes the rows of a batch, which are at least one")
         limits = self._session._limits(
@@ -263,6 +304,10 @@ class GroupedFrame:
         call = _worded_call(function, column, alias)
         return self._frame._with(GroupBy(self._frame._node, self._keys, [call]))
 
+    def keys(self) -> DataFrame:
+        """One row a group: its keys alone."""
+        return self._frame._with(GroupBy(self._frame._node, self._keys, ()))
+
     def count(self) -> DataFrame:
         """Rows of every group, as column `count`."""
         return self.aggregate("count", None, "count")
@@ -295,16 +340,6 @@ def _condition(item: object) -> Expr:
     return _predicate(tuple(item))
 
 
-def _row_count(what: str, count: object) -> int:
-    index = getattr(count, "__index__", None)
-    if index is None or isinstance(count, bool) or index() < 0:
-        raise error("QUERY_FAILED", f"{what} takes a number of rows, not {count!r}")
-    rows: int = index()
-    if rows >= 1 << 63:
-        raise error("QUERY_FAILED", f"{what} of {rows} rows is more than any table has")
-    return rows
-
-
 def _directions(given: object, count: int, what: str) -> list[bool]:
     if given is None or type(given).__name__ in ("bool", "bool_"):  # numpy's too
         return [bool(given)] * count
@@ -313,22 +348,6 @@ def _directions(given: object, count: int, what: str) -> list[bool]:
     if len(given) != count:
         raise error("QUERY_FAILED", f"sort has {count} keys and {len(given)} {what}")
     return [bool(one) for one in given]
-
-
-def _flat(items: Iterable[Any]) -> list[Any]:
-    """`select(["a", "b"])` is `select("a", "b")`."""
-    flat: list[Any] = []
-    for item in items:
-        flat.extend(item) if isinstance(item, (list, tuple)) else flat.append(item)
-    return flat
-
-
-def _named(item: object) -> tuple[str, Expr]:
-    if isinstance(item, str):
-        return item, Column(item)
-    if isinstance(item, Expr):
-        return output_name(item), item
-    raise error("QUERY_FAILED", f"a column is a name or an expression, not {type(item).__name__}")
 
 
 def _aggregate_of(item: Expr) -> Aggregate | None:
@@ -350,10 +369,10 @@ def _named_call(item: object) -> tuple[str, Aggregate]:
 
 
 def _calls(calls: Iterable[object]) -> list[tuple[str, Aggregate]]:
-    named = [_named_call(call) for call in _flat(calls)]
-    if not named:
+    found = [_named_call(call) for call in flat(calls)]
+    if not found:
         raise error("INVALID_AGGREGATE", "agg takes at least one aggregate, such as col('amount').sum()")
-    return named
+    return found
 
 
 def _worded_call(function: str, column: str | Expr | None, alias: str | None) -> tuple[str, Aggregate]:
@@ -367,6 +386,6 @@ def _worded_call(function: str, column: str | Expr | None, alias: str | None) ->
         return alias or "count", Aggregate(AggregateOp.COUNT_ROWS, None)
     if column is None:
         raise error("INVALID_AGGREGATE", f"{function} takes a column")
-    call = aggregate_by_word(word, _named(column)[1])
+    call = aggregate_by_word(word, named(column)[1])
     assert call is not None
     return alias or output_name(call), call

@@ -194,6 +194,8 @@ class MemoryTable:
         run = max(1, -(-count // LANE_COUNT_MAX))
         #: Each a range of morsels.
         self.lanes = [range(start, min(start + run, count)) for start in range(0, count, run)]
+        #: By column, the values of a table that stands in the text of a query.
+        self.constants: tuple[tuple[object, ...], ...] | None = None
         self._column_sizes: dict[int, int] = {}
         self._null_counts: dict[int, int] = {}
 

@@ -18,7 +18,7 @@ from querymode.bind import (
     columns_of,
 )
 from querymode.errors import error
-from querymode.expr import Aggregate, Column, Expr
+from querymode.expr import Aggregate, Cast, Column, Expr
 from querymode.schema import Schema
 from querymode.types import BOOL, INT64
 
@@ -328,6 +328,17 @@ def _has_order(data_type: DataType) -> bool:
     from querymode.types import is_nested, is_vector
 
     return not (is_nested(data_type) or is_vector(data_type))
+
+
+def with_types(node: Node, schema: Schema) -> Node:
+    """The node, whose columns have these names, with these types. Arrow says decimals for 128-bit integers."""
+    if node.schema == schema:
+        return node
+    items: list[tuple[str, Expr]] = []
+    for name, data_type in schema:
+        same = node.schema.type_of(name) == data_type
+        items.append((name, Column(name) if same else Cast(Column(name), data_type, False)))
+    return Project(node, items)
 
 
 def known_counts(node: Node) -> list[int] | None:

@@ -58,6 +58,20 @@ class Result:
     def dtypes(self) -> dict[str, str]:
         return {name: str(data_type) for name, data_type in self.schema}
 
+    def digest(self) -> str:
+        """32 hexadecimal digits for the schema and the rows, whatever order the rows are in.
+
+        Answers with the same columns, types and rows have the same digest, with any number of threads. NaN
+        equals NaN, -0.0 equals 0.0, and NULL equals NULL.
+        """
+        from hashlib import blake2b
+
+        from querymode.execute.batch_ops import digest
+
+        sums = digest(self._batches) if self._batches else (0, 0, 0)
+        fields = [f"{len(name)}:{name}:{data_type}" for name, data_type in self.schema]
+        return blake2b(repr((fields, sums)).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
     def to_qmcb(self) -> list[bytes]:
         """The batches as they came from the engine."""
         return list(self._batches)

@@ -9,6 +9,7 @@ import os
 from types import FunctionType
 
 from querymode.errors import TableNotFoundError, error
+from querymode.file_table import Origin
 from querymode.frame import DataFrame
 from querymode.lower import lower
 from querymode.plan import Node, Scan, is_file_aggregate, known_counts
@@ -185,6 +186,9 @@ class QueryMode:
             )
         if not isinstance(options.get("hive_types"), (dict, type(None))):
             raise error("QUERY_FAILED", 'hive_types is a dict of types, such as {"year": "int64"}')
+        if not isinstance(where, (str, bytes, os.PathLike)) and hasattr(where, "__iter__"):
+            where = list(where)
+        given = {option: value for option, value in options.items() if value is not None}
         verify_crc = bool(options.pop("verify_crc", False))
         try:
             table = open_table(where, self._store_options(), name=name, **options)
@@ -196,6 +200,7 @@ class QueryMode:
                 "TABLE_NOT_FOUND", f"{failure.message}. Registered are: {known}", table=where
             ) from failure
         table.verify_crc = verify_crc
+        table.origin = Origin(_paths(where), given)
         return DataFrame(self, Scan(table))
 
     def _store_options(self) -> StoreOptions:
@@ -250,6 +255,13 @@ class QueryMode:
 
         batches = csv_batches(text, delimiter=delimiter, header=header, quote=quote, infer_types=infer_types)
         return self._batches_frame(batches, name)
+
+    @_of_session
+    def from_descriptor(self, descriptor: str | bytes | Mapping[str, Any]) -> DataFrame:
+        """The query that `DataFrame.to_descriptor` wrote, over this session's files and registered tables."""
+        from querymode.descriptor import from_descriptor
+
+        return DataFrame(self, from_descriptor(self, descriptor))
 
     @_of_session
     def demo(self) -> DataFrame:
@@ -310,6 +322,12 @@ class QueryMode:
 
         work = lower(node)
         return local.stream(work, self._budget, limits, export=_arrow_export(work.schema))
+
+    def _stream_qmcb(self, node: Node, limits: Limits) -> Iterator[bytes]:
+        """The same in the engine's form."""
+        from querymode.execute import local
+
+        return local.stream(lower(node), self._budget, limits)
 
     def _limits(
         self,
@@ -389,6 +407,11 @@ def parse_size(value: int | str, what: str) -> int:
     if not 0 < size < 1 << 50:
         raise error("QUERY_FAILED", f'{what}={value!r} is not a size; write "512MiB" or a number of bytes')
     return int(size)
+
+
+def _paths(where: Any) -> str | tuple[str, ...]:
+    """What a table was opened by, as texts."""
+    return os.fspath(where) if isinstance(where, (str, os.PathLike)) else tuple(map(os.fspath, where))
 
 
 def _texts(values: object, what: str) -> tuple[str, ...] | None:

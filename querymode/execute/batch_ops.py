@@ -6,7 +6,7 @@ from querymode._abi import NodeTag, SourceKind
 from querymode.errors import column_not_found, error
 from querymode.execute.single import on_instance, outputs
 from querymode.plan import UNLIMITED
-from querymode.qmcb import qmcb_fields
+from querymode.qmcb import decode_columnar_batch, qmcb_fields
 from querymode.types import NULL, is_nested, is_vector
 from querymode.wire import column_at, encode_limit, encode_plan, encode_sort
 
@@ -48,6 +48,13 @@ def merge_sorted(batches: Sequence[bytes], keys: Sequence[tuple[str, bool]], lim
     if not ordered:
         return _run(batches, [encode_limit(0, limit), _GATHER])
     return _run(batches, [encode_sort(ordered, UNLIMITED if limit is None else limit), _GATHER])
+
+
+def digest(batches: Sequence[bytes]) -> tuple[int, int, int]:
+    """Two sums over the hashes of all rows, and their number: see wasm/src/operator/digest.zig."""
+    batch = decode_columnar_batch(_run(batches, [bytes((NodeTag.DIGEST,))]))
+    first, second, rows = (column.data[0] for column in batch.columns)
+    return first, second, rows
 
 
 def _run(batches: Sequence[bytes], steps: Sequence[bytes]) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from querymode.arrow import arrow_schema, from_arrow, record_batches
 from querymode.errors import QueryModeError, error
 from querymode.lower import Branch, Stage
+from querymode.plan import Project, Scan, with_types
 from querymode.qmcb import decode_columnar_batch
 from querymode.schema import Schema
 from querymode.wire import Wire
@@ -31,7 +32,11 @@ def apply(stage: Stage, given: Schema, lanes: list[list[Batch]], query: QueryRun
     following = Stage()
     following.schema = stage.schema
     branch = Branch(table, tuple(range(len(stage.schema))))
-    branch.plan = Wire(stage.schema).encoded()
+    wire = Wire(table.schema)
+    given_back = with_types(Scan(table), stage.schema)
+    if isinstance(given_back, Project):
+        wire.project(given_back.items)
+    branch.plan = wire.encoded()
     following.branches = (branch,)
     return query.run_stage(following)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from querymode.constant_table import constant_table
 from querymode.errors import error
 from querymode.expr import Column
 from querymode.plan import Node, Project, Scan
 from querymode.sql.binder import Binder
 from querymode.sql.constants import type_name
 from querymode.sql.parse import Statement, parse
-from querymode.sql.values import constant_table
 from querymode.types import UTF8
 
 TYPE_CHECKING = False

@@ -99,6 +99,8 @@ pub const NodeTag = enum(u8) {
     merge = 10,
     /// Every row as often as an expression says.
     repeat = 11,
+    /// Rows become one row of sums over their hashes.
+    digest = 12,
 };
 
 pub const JoinKind = enum(u8) {

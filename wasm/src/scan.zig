@@ -1053,7 +1053,7 @@ fn mark_used(query: *const Query, filter_count: usize, used: []bool) void {
                 mark.* = mark.* or named;
             };
         },
-        .filter, .sort, .limit, .gather, .partition, .merge, .repeat, .build => @memset(used, true),
+        .filter, .sort, .limit, .gather, .partition, .merge, .repeat, .build, .digest => @memset(used, true),
     }
 }
 

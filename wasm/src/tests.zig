@@ -94,6 +94,7 @@ test {
     _ = @import("operator/accumulate/sums.zig");
     _ = @import("operator/accumulator.zig");
     _ = @import("operator/aggregate.zig");
+    _ = @import("operator/digest.zig");
     _ = @import("operator/group_keys.zig");
     _ = @import("operator/group_table.zig");
     _ = @import("operator/join.zig");
@@ -103,6 +104,7 @@ test {
     _ = @import("operator/keyed_rows.zig");
     _ = @import("operator/merge.zig");
     _ = @import("operator/partition.zig");
+    _ = @import("operator/random_rows.zig");
     _ = @import("operator/repeat.zig");
     _ = @import("operator/row_order.zig");
     _ = @import("operator/sort.zig");

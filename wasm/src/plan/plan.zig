@@ -20,6 +20,7 @@
 //!     merge       u8 bounds (1: has lower, 2: has upper), keys and limit as of sort,
 //!                 [lower: a value per key], [upper: a value per key]                  only as the first step
 //!     repeat      expression (int64): rows per row; NULL, 0 and less: none
+//!     digest      nothing
 //!
 //! Expressions are drawn in expression_parser.zig.
 const std = @import("std");
@@ -31,6 +32,7 @@ const expression_parser = @import("expression_parser.zig");
 const interrupt = @import("../core/interrupt.zig");
 const join_parser = @import("join_parser.zig");
 const schema = @import("../core/schema.zig");
+const digest_fields = @import("../operator/digest.zig").fields;
 const Cursor = @import("../core/cursor.zig").Cursor;
 const Column = column_module.Column;
 const Expression = expression_module.Expression;
@@ -70,6 +72,7 @@ pub const Step = union(abi.NodeTag) {
     partition: Partition,
     merge: Merge,
     repeat: Expression,
+    digest,
 };
 
 pub const Node = struct {
@@ -181,6 +184,7 @@ fn parse_node(self: *Parser) ParseError!Node {
             if (count.type.tag != .i64) return refuse("rows are repeated by an int64", .{});
             return .{ .step = .{ .repeat = count }, .output = self.fields };
         },
+        .digest => .{ .step = .digest, .output = &digest_fields },
     };
 }
 
