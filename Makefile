@@ -42,7 +42,7 @@ soak: venv $(SAFE) $(UNIT)
 	QUERYMODE_HARDENED=1 $(BIN)/python -m pytest tests
 
 clean:
-	rm -rf $(VENV) .zig-cache zig-out $(WASM) wasm/src/codec/brotli_dictionary.bin
+	rm -rf $(VENV) .zig-cache zig-out $(WASM) wasm/src/codec/brotli_dictionary.bin wasm/src/kernel/unicode_case.bin
 
 # A stamp, not a phony target: pip runs again only when the metadata changes.
 $(VENV)/.installed: pyproject.toml hatch_build.py

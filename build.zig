@@ -27,51 +27,55 @@ const wasm_features = std.Target.wasm.featureSet(&.{
 });
 
 pub fn build(b: *std.Build) void {
-    const dictionary = add_dictionary(b);
-    const engine = add_engine(b, dictionary, "querymode", .fast);
+    const generated = add_generated(b);
+    const engine = add_engine(b, generated, "querymode", .fast);
     const update = b.addUpdateSourceFiles();
     update.addCopyFileToSource(engine.getEmittedBin(), "querymode/querymode.wasm");
     b.step("wasm", "Write querymode/querymode.wasm").dependOn(&update.step);
 
-    const safe = add_engine(b, dictionary, "querymode_safe", .safe);
+    const safe = add_engine(b, generated, "querymode_safe", .safe);
     const install_safe = b.addInstallArtifact(safe, .{});
     b.step("wasm-safe", "Write zig-out/bin/querymode_safe.wasm, all safety checks on").dependOn(&install_safe.step);
 
-    add_benchmark(b, dictionary);
+    add_benchmark(b, generated);
     add_abi(b);
-    add_fuzzer(b, dictionary);
-    add_tests(b, dictionary);
+    add_fuzzer(b, generated);
+    add_tests(b, generated);
 
     const fmt = b.addFmt(.{ .paths = &.{ b.path("build.zig"), b.path("wasm") }, .check = true });
     b.step("fmt-check", "Check formatting").dependOn(&fmt.step);
 }
 
-/// Brotli's dictionary is not in the repository: a Python with the package brotli, or pyarrow, spells it
-/// out beside the source that embeds it, where compilers run by hand find it too.
-fn add_dictionary(b: *std.Build) *std.Build.Step {
+/// Brotli's dictionary and Unicode's letters are not in the repository: a Python with the package brotli, or
+/// pyarrow, spells them out beside the sources that embed them, where compilers run by hand find them too.
+fn add_generated(b: *std.Build) *std.Build.Step {
     const python = b.option([]const u8, "python", "an interpreter with the package brotli (default: python3)");
-    const run = b.addSystemCommand(&.{python orelse "python3"});
-    run.addFileArg(b.path("tools/brotli_dictionary.py"));
-    const words = run.addOutputFileArg("brotli_dictionary.bin");
     const update = b.addUpdateSourceFiles();
-    update.addCopyFileToSource(words, "wasm/src/codec/brotli_dictionary.bin");
+    for ([_][3][]const u8{
+        .{ "tools/brotli_dictionary.py", "brotli_dictionary.bin", "wasm/src/codec/brotli_dictionary.bin" },
+        .{ "tools/unicode_case.py", "unicode_case.bin", "wasm/src/kernel/unicode_case.bin" },
+    }) |item| {
+        const run = b.addSystemCommand(&.{python orelse "python3"});
+        run.addFileArg(b.path(item[0]));
+        update.addCopyFileToSource(run.addOutputFileArg(item[1]), item[2]);
+    }
     return &update.step;
 }
 
 fn add_engine(
     b: *std.Build,
-    dictionary: *std.Build.Step,
+    generated: *std.Build.Step,
     name: []const u8,
     optimize: std.lang.Optimize,
 ) *std.Build.Step.Compile {
-    const engine = add_reactor(b, dictionary, name, "wasm/src/main.zig", optimize);
+    const engine = add_reactor(b, generated, name, "wasm/src/main.zig", optimize);
     // Exactly the doors of abi.zig; rdynamic would also export the stack pointer and every variable.
     engine.root_module.export_symbol_names = @typeInfo(@import("wasm/src/abi.zig").Exports).@"struct".decl_names;
     return engine;
 }
 
-fn add_benchmark(b: *std.Build, dictionary: *std.Build.Step) void {
-    const benchmark = add_reactor(b, dictionary, "querymode_bench", "wasm/src/bench.zig", .fast);
+fn add_benchmark(b: *std.Build, generated: *std.Build.Step) void {
+    const benchmark = add_reactor(b, generated, "querymode_bench", "wasm/src/bench.zig", .fast);
     benchmark.rdynamic = true;
     const install = b.addInstallArtifact(benchmark, .{});
     b.step("bench-wasm", "Write zig-out/bin/querymode_bench.wasm").dependOn(&install.step);
@@ -79,7 +83,7 @@ fn add_benchmark(b: *std.Build, dictionary: *std.Build.Step) void {
 
 fn add_reactor(
     b: *std.Build,
-    dictionary: *std.Build.Step,
+    generated: *std.Build.Step,
     name: []const u8,
     root: []const u8,
     optimize: std.lang.Optimize,
@@ -101,7 +105,7 @@ fn add_reactor(
     });
     reactor.entry = .disabled; // no _start
     reactor.stack_size = 1024 * 1024;
-    reactor.step.dependOn(dictionary);
+    reactor.step.dependOn(generated);
     return reactor;
 }
 
@@ -120,7 +124,7 @@ fn add_abi(b: *std.Build) void {
     b.step("abi", "Write querymode/_abi.py").dependOn(&update.step);
 }
 
-fn add_fuzzer(b: *std.Build, dictionary: *std.Build.Step) void {
+fn add_fuzzer(b: *std.Build, generated: *std.Build.Step) void {
     const fuzzer = b.addExecutable(.{
         .name = "fuzz_parquet",
         .root_module = b.createModule(.{
@@ -129,18 +133,18 @@ fn add_fuzzer(b: *std.Build, dictionary: *std.Build.Step) void {
             .optimize = b.option(std.lang.Optimize, "fuzz-optimize", "fuzz_parquet (default: debug, which builds in seconds)") orelse .debug,
         }),
     });
-    fuzzer.step.dependOn(dictionary);
+    fuzzer.step.dependOn(generated);
     const install = b.addInstallArtifact(fuzzer, .{});
     b.step("fuzz-parquet", "Write zig-out/bin/fuzz_parquet").dependOn(&install.step);
 }
 
-fn add_tests(b: *std.Build, dictionary: *std.Build.Step) void {
+fn add_tests(b: *std.Build, generated: *std.Build.Step) void {
     const native = b.addTest(.{ .root_module = b.createModule(.{
         .root_source_file = b.path("wasm/src/tests.zig"),
         .target = b.graph.host,
         .optimize = b.option(std.lang.Optimize, "test-optimize", "tests (default: debug)") orelse .debug,
     }) });
-    native.step.dependOn(dictionary);
+    native.step.dependOn(generated);
     b.step("test", "Run the unit tests natively").dependOn(&b.addRunArtifact(native).step);
 
     // The same tests where usize has 32 bits and vectors are wasm's; tests/abi runs them under
@@ -152,7 +156,7 @@ fn add_tests(b: *std.Build, dictionary: *std.Build.Step) void {
         .optimize = .small,
         .strip = true,
     }) });
-    wasi.step.dependOn(dictionary);
+    wasi.step.dependOn(generated);
     const install = b.addInstallArtifact(wasi, .{});
     b.step("test-wasm", "Build the unit tests for wasm32-wasi").dependOn(&install.step);
 }

@@ -266,7 +266,7 @@ class _Binder:
     def arithmetic(self, node: Arithmetic, depth: int) -> Bound:
         left, right = self.bind(node.left, depth), self.bind(node.right, depth)
         if is_temporal(left.type) or is_temporal(right.type):
-            from querymode import functions_time
+            from querymode import functions, functions_time  # noqa: F401 the former loads the latter
 
             return functions_time.arithmetic(node.op, left, right, str(node))
         return arithmetic_call(node.op, left, right, str(node))
@@ -276,7 +276,7 @@ class _Binder:
         if value.type == NULL:
             return value
         if value.type == INTERVAL:
-            from querymode import functions_time
+            from querymode import functions, functions_time  # noqa: F401 the former loads the latter
 
             return functions_time.negated(value, str(node))
         if not is_numeric(value.type):

@@ -7,10 +7,11 @@ costs time, never rows.
 from __future__ import annotations
 
 import datetime as dt
+import math
 import weakref
 from decimal import Decimal
 
-from querymode._abi import AggregateOp, CompareOp
+from querymode._abi import AggregateOp, CompareOp, TypeTag
 from querymode.bind import columns_of
 from querymode.errors import QueryModeError
 from querymode.expr import (
@@ -46,6 +47,8 @@ NULL_PART = 0.05
 OTHER_PART = 0.3
 #: Values of a column of which nothing is known, at most.
 DISTINCT_UNKNOWN = 10_000.0
+DAY = 86_400
+_EPOCH = dt.date(1970, 1, 1).toordinal()
 
 Bounds = dict[str, tuple[float, float]]
 _bounds: weakref.WeakKeyDictionary[FileTable, Bounds] = weakref.WeakKeyDictionary()
@@ -134,8 +137,15 @@ class Estimator:
     def _of_join(self, node: Join) -> Estimate:
         left, right = self.of(node.left), self.of(node.right)
         matching = 1.0
-        for ours, theirs in node.keys:
+        if len(node.keys) == 1:
+            ours, theirs = node.keys[0]
             matching /= max(left.values_of(ours), right.values_of(theirs))
+        elif node.keys:
+            # Several keys together are mostly one key of one side: they do not multiply beyond its rows.
+            matching /= min(
+                min(math.prod(left.values_of(ours) for ours, _ in node.keys), left.rows),
+                min(math.prod(right.values_of(theirs) for _, theirs in node.keys), right.rows),
+            )
         if node.kind in ("semi", "anti", "mark", "single"):
             part = 1.0
             if node.kind in ("semi", "anti"):
@@ -162,15 +172,11 @@ def _of_scan(node: Scan) -> Estimate:
         renamed = dict(zip(table.schema.names, node.schema.names, strict=True))
         for name, (least, greatest) in known.items():
             bounds[renamed[name]] = (least, greatest)
-            if _is_counted(table.schema, name):
-                distinct[renamed[name]] = min(rows, greatest - least + 1)
+            data_type = table.schema.type_of(name)
+            if is_integer(data_type) or data_type.tag == TypeTag.DATE:
+                step = DAY if data_type.tag == TypeTag.DATE else 1
+                distinct[renamed[name]] = min(rows, (greatest - least) / step + 1)
     return Estimate(rows, distinct, bounds)
-
-
-def _is_counted(schema: Schema, name: str) -> bool:
-    """Whether its bounds say how many values it can have."""
-    data_type = schema.type_of(name)
-    return is_integer(data_type) or str(data_type) == "date"
 
 
 def table_bounds(table: FileTable) -> Bounds:
@@ -195,7 +201,7 @@ def _ask_bounds(table: FileTable) -> Bounds:
         name
         for name, data_type in table.schema
         if (is_integer(data_type) or is_float(data_type) or is_decimal(data_type) or is_temporal(data_type))
-        and str(data_type) != "interval"
+        and data_type.tag != TypeTag.INTERVAL
     ]
     if not columns or not table.files:
         return {}
@@ -228,7 +234,7 @@ class _Statistics(Node):
 
 
 def as_number(value: object) -> float | None:
-    """Where a value lies on a line: numbers as they are, dates by days, moments by seconds."""
+    """Where a value lies on a line: numbers as they are, dates and moments by seconds."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float | Decimal):
@@ -236,7 +242,7 @@ def as_number(value: object) -> float | None:
     if isinstance(value, dt.datetime):
         return value.replace(tzinfo=dt.UTC).timestamp() if value.tzinfo is None else value.timestamp()
     if isinstance(value, dt.date):
-        return float(value.toordinal())
+        return float((value.toordinal() - _EPOCH) * DAY)
     return None
 
 

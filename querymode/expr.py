@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from querymode._abi import AggregateOp, ArithmeticOp, CompareOp
 from querymode.errors import error
+from querymode.expr_number import NumberMethods
 from querymode.expr_text import TextMethods
+from querymode.expr_time import TimeMethods
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from querymode.types import DataType
 
 
-class Expr(TextMethods):
+class Expr(TextMethods, NumberMethods, TimeMethods):
     """Something that has a value for every row."""
 
     __slots__ = ()
@@ -156,6 +158,9 @@ class Expr(TextMethods):
 
     def _call(self, name: str, *arguments: object) -> Expr:
         return Function(name, (self, *map(as_expr, arguments)))
+
+    def _called_by(self, name: str, first: object) -> Expr:
+        return Function(name, (as_expr(first), self))
 
     def fill_null(self, *values: object) -> Expr:
         """The value, or where it is NULL the first of these that is not."""
@@ -685,7 +690,13 @@ def coalesce(*values: object) -> Expr:
 
 
 def call(name: str, *arguments: object) -> Expr:
-    """A function by its SQL name: `call("upper", col("name"))`."""
+    """A function by its SQL name: `call("upper", col("name"))`. What asks for the time gets this moment."""
+    if not arguments and isinstance(name, str):
+        from querymode.clock import Clock
+
+        literal = Clock().literal(name)
+        if literal is not None:
+            return literal
     return Function(name, tuple(map(as_expr, arguments)))
 
 

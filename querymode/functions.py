@@ -8,10 +8,10 @@ expressions (NULLIF, IF, …) are in REWRITES. The engine's side is wasm/src/pla
 from __future__ import annotations
 
 from querymode._abi import CompareOp, ExpressionTag, FunctionId, TypeTag
-from querymode.bind import Bound, _cast, _null_of, _said
+from querymode.bind import Bound, _cast, _castable, _null_of, _said
 from querymode.errors import error
-from querymode.expr import Case, Coalesce, Compare, Expr, Literal
-from querymode.types import BOOL, INT64, NULL, UTF8, encode_type, is_integer
+from querymode.expr import Case, Coalesce, Compare, Expr, Function, Literal
+from querymode.types import BOOL, INT32, INT64, NULL, UTF8, encode_type, is_integer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,6 +105,17 @@ def integer(argument: Bound) -> Bound | None:
     return _cast(argument, INT64) if is_integer(argument.type) else None
 
 
+def integer32(argument: Bound) -> Bound | None:
+    if argument.type == NULL:
+        return _null_of(INT32, argument.text)
+    return _cast(argument, INT32) if is_integer(argument.type) else None
+
+
+def as_text(argument: Bound) -> Bound | None:
+    """Any type that has a form as text."""
+    return _cast(argument, UTF8) if _castable(argument.type, UTF8) else None
+
+
 def boolean(argument: Bound) -> Bound | None:
     if argument.type == NULL:
         return _null_of(BOOL, argument.text)
@@ -133,7 +144,16 @@ REWRITES: dict[str, tuple[int, Callable[..., Expr]]] = {
     "if": (3, _if),
     "ifnull": (2, lambda value, other: Coalesce((value, other))),
     "date_add": (2, lambda date, step: date + step),
+    "bit_length": (1, lambda value: Function("byte_length", (value,)) * 8),
 }
+
+
+def _join(name: str, arguments: list[Bound]) -> Bound:
+    """`||`: of two binaries a binary, else text, to which whatever is not text is cast."""
+    check_count(name, len(arguments), 2, None)
+    if all(argument.type.tag == TypeTag.BINARY for argument in arguments):
+        return bound_call(name, FunctionId.JOIN, arguments[0].type, arguments)
+    return Rule(FunctionId.JOIN, (as_text,), UTF8, repeats=True)(name, arguments)
 
 
 # ---- the table ----
@@ -141,12 +161,38 @@ REWRITES: dict[str, tuple[int, Callable[..., Expr]]] = {
 TEXT_FUNCTIONS: dict[tuple[str, ...], FunctionRule] = {
     ("length", "len", "char_length", "character_length"): Rule(FunctionId.LENGTH, (text,), INT64),
     ("byte_length", "strlen", "octet_length"): Rule(FunctionId.BYTE_LENGTH, (text_or_binary,), INT64),
+    ("lower", "lcase"): Rule(FunctionId.LOWER, (text,), UTF8),
+    ("upper", "ucase"): Rule(FunctionId.UPPER, (text,), UTF8),
+    ("trim",): Rule(FunctionId.TRIM, (text, text), UTF8, optional=1),
+    ("trim_start", "ltrim"): Rule(FunctionId.TRIM_START, (text, text), UTF8, optional=1),
+    ("trim_end", "rtrim"): Rule(FunctionId.TRIM_END, (text, text), UTF8, optional=1),
+    ("substring", "substr"): Rule(FunctionId.SUBSTRING, (text, integer, integer), UTF8, optional=1),
+    ("head", "left"): Rule(FunctionId.LEFT, (text, integer), UTF8),
+    ("tail", "right"): Rule(FunctionId.RIGHT, (text, integer), UTF8),
+    ("position", "strpos", "instr"): Rule(FunctionId.POSITION, (text, text), INT64),
+    ("contains",): Rule(FunctionId.CONTAINS, (text, text), BOOL),
+    ("starts_with", "prefix", "^@"): Rule(FunctionId.STARTS_WITH, (text, text), BOOL),
+    ("ends_with", "suffix"): Rule(FunctionId.ENDS_WITH, (text, text), BOOL),
+    ("replace",): Rule(FunctionId.REPLACE, (text, text, text), UTF8),
+    ("||",): _join,
+    ("concat",): Rule(FunctionId.CONCAT, (as_text,), UTF8, repeats=True),
+    ("concat_ws",): Rule(FunctionId.CONCAT_WITH_SEPARATOR, (text, as_text), UTF8, repeats=True),
+    ("reverse",): Rule(FunctionId.REVERSE, (text,), UTF8),
+    ("repeat",): Rule(FunctionId.REPEAT, (text_or_binary, integer), like(0)),
+    ("pad_left", "lpad"): Rule(FunctionId.PAD_LEFT, (text, integer, text), UTF8),
+    ("pad_right", "rpad"): Rule(FunctionId.PAD_RIGHT, (text, integer, text), UTF8),
+    ("split_part",): Rule(FunctionId.SPLIT_PART, (text, text, integer), UTF8),
+    ("translate",): Rule(FunctionId.TRANSLATE, (text, text, text), UTF8),
+    ("chr",): Rule(FunctionId.CHARACTER, (integer32,), UTF8),
+    ("ascii",): Rule(FunctionId.ASCII, (text,), INT32),
+    ("code_point", "unicode", "ord"): Rule(FunctionId.CODE_POINT, (text,), INT32),
 }
 
 # Families with a file of their own use the rules above, so they come last.
+from querymode.functions_number import NUMBER_FUNCTIONS  # noqa: E402
 from querymode.functions_time import TIME_FUNCTIONS  # noqa: E402
 
-FAMILIES = (TEXT_FUNCTIONS, TIME_FUNCTIONS)
+FAMILIES = (TEXT_FUNCTIONS, NUMBER_FUNCTIONS, TIME_FUNCTIONS)
 
 #: Every name, in lower case.
 FUNCTIONS: dict[str, FunctionRule] = {

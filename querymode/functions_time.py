@@ -89,7 +89,9 @@ def part_named(name: str, argument: Bound) -> DatePart | None:
         raise error("NOT_SUPPORTED", f"{name} takes its part as a constant such as 'month'")
     part = PARTS.get(argument.value.lower())
     if part is None:
-        raise error("INVALID_FILTER", f"{argument.value!r} is no part of a date; {name} knows {', '.join(PARTS)}")
+        raise error(
+            "INVALID_FILTER", f"{argument.value!r} is no part of a date; {name} knows {', '.join(PARTS)}"
+        )
     return part
 
 
@@ -101,7 +103,8 @@ def _without_zone_data(name: str, argument: Bound) -> None:
     if argument.type.zone not in ("", "UTC"):
         raise error(
             "NOT_SUPPORTED",
-            f"{name} of {_said(argument)}: the engine has no zone data but UTC's; cast it to 'timestamp(us, UTC)'",
+            f"{name} of {_said(argument)}: the engine has no zone data but UTC's; "
+            "cast it to 'timestamp(us, UTC)'",
         )
 
 

@@ -77,7 +77,9 @@ def interval(**units: int) -> Interval:
 
 def fits(months: int, days: int, nanoseconds: int) -> bool:
     """Whether the engine can hold it."""
-    return all(-(1 << 31) <= part < 1 << 31 for part in (months, days)) and -(1 << 63) <= nanoseconds < 1 << 63
+    return (
+        all(-(1 << 31) <= part < 1 << 31 for part in (months, days)) and -(1 << 63) <= nanoseconds < 1 << 63
+    )
 
 
 def parts(value: object) -> tuple[int, int, int] | None:

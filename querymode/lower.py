@@ -299,6 +299,7 @@ class _Lowering:
         self._root = node
         self._uses: dict[int, int] = {}
         self._count_uses(node)
+        self._needs = _needs_of(node) if max(self._uses.values()) > 1 else {}
         #: Closed stages of nodes that are used more than once.
         self._shared: dict[int, tuple[Stage, bool]] = {}
 
@@ -317,10 +318,10 @@ class _Lowering:
         return self._new_pipe(node, needed, sought).mark(node)
 
     def _shared_pipe(self, node: Node) -> _Pipe:
-        """A node that several others read is computed once, with all its columns."""
+        """A node that several others read is computed once, with the columns that any of them needs."""
         known = self._shared.get(id(node))
         if known is None:
-            pipe = self._new_pipe(node, None, ()).mark(node)
+            pipe = self._new_pipe(node, self._needs[id(node)], ()).mark(node)
             known = self._shared[id(node)] = (pipe.close(), pipe.parallel)
         stage, parallel = known
         return _output_pipe(stage, parallel=parallel)
@@ -526,6 +527,38 @@ _RULES: dict[type[Step], Callable[..., _Pipe]] = {
     Limit: _Lowering._limit,
     MapBatches: _Lowering._map_batches,
 }
+
+
+def _needs_of(root: Node) -> dict[int, set[str] | None]:
+    """For every node: which of its columns somebody reads; None is all."""
+    order: list[Node] = []
+    seen: set[int] = set()
+
+    def visit(node: Node) -> None:
+        if id(node) not in seen:
+            seen.add(id(node))
+            for child in node.children:
+                visit(child)
+            order.append(node)
+
+    visit(root)
+    needs: dict[int, set[str] | None] = {id(root): None}
+    for node in reversed(order):  # whoever reads a node comes before it
+        for child, names in _reads(node, needs[id(node)]):
+            before = needs.get(id(child), set())
+            needs[id(child)] = None if before is None or names is None else before | names
+    return needs
+
+
+def _reads(node: Node, needed: set[str] | None) -> list[tuple[Node, set[str] | None]]:
+    """What a node reads of its inputs, to give these columns."""
+    if isinstance(node, Join):
+        left, right = node.columns_read(needed)
+        return [(node.left, left), (node.right, right)]
+    if isinstance(node, Union):
+        places = [place for place, name in enumerate(node.schema.names) if needed is None or name in needed]
+        return [(child, {child.schema.names[place] for place in places}) for child in node.inputs]
+    return [(node.input, node.columns_read(needed))] if isinstance(node, Step) else []
 
 
 def _output_pipe(stage: Stage, *, parallel: bool, row_count: int | None = None) -> _Pipe:

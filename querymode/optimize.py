@@ -15,6 +15,7 @@ from querymode.bind import columns_of
 from querymode.common import share
 from querymode.estimate import Estimator
 from querymode.expr import And, Between, Column, Compare, Expr, InList, IsNull, Like, Literal, Not, Or
+from querymode.fold import fold
 from querymode.plan import (
     Filter,
     GroupBy,
@@ -29,7 +30,7 @@ from querymode.plan import (
     Step,
     Union,
 )
-from querymode.rewrite import all_of, column_uses, conjuncts, identity, substitute
+from querymode.rewrite import all_of, column_uses, conjuncts, identity, parts_of, substitute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,12 +38,15 @@ if TYPE_CHECKING:
 
 #: A side is cut down first where it has so many times the rows of the other.
 REDUCE_FACTOR = 4
+#: Expressions of at most so many parts are computed twice, if that takes a filter further down.
+CHEAP_SIZE = 5
 #: A build is worth asking before rows are read where it leaves at most this part of them.
 SOUGHT_PART = 0.7
 
 
 def optimize(node: Node) -> Node:
     """The plan to run."""
+    node = fold(node)
     return share(node if _is_settled(node) else _Optimizer(node).result())
 
 
@@ -62,6 +66,10 @@ def reduces(join: Join) -> bool:
     estimator = Estimator()
     left, right = estimator.of(join.left), estimator.of(join.right)
     return any(right.values_of(theirs) <= SOUGHT_PART * left.values_of(ours) for ours, theirs in join.keys)
+
+
+def _size(expression: Expr) -> int:
+    return 1 + sum(map(_size, parts_of(expression)))
 
 
 def columns_in(expression: Expr) -> set[str]:
@@ -110,8 +118,8 @@ class _Optimizer:
         below: list[Expr] = []
         above: list[Expr] = []
         for term in terms:
-            plain = all(isinstance(items[name], Column | Literal) for name in columns_in(term))
-            (below if plain else above).append(term)
+            cheap = all(_size(items[name]) <= CHEAP_SIZE for name in columns_in(term))
+            (below if cheap else above).append(term)
         child = self._push(node.input, [substitute(term, items) for term in below])
         return _filtered(projected(child, node.items), above)
 

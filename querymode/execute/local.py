@@ -134,7 +134,11 @@ def stream(last: Stage, budget: Budget, limits: Limits, *, export: Export | None
 def _expected_size(last: Stage, limit: int, thread_count: int) -> int:
     """A guess of what a query holds at once. Small tables need little, so that many run side by side."""
     wanted = 8 * MIB
-    for stage in in_order(last):
+    stages = in_order(last)
+    if len(stages) > 1 and any(isinstance(b.source, FileTable) for stage in stages for b in stage.branches):
+        # What stages leave for each other is beside what their workers hold.
+        wanted = limit // 2
+    for stage in stages:
         for branch in stage.branches:
             table = branch.source
             if isinstance(table, FileTable):

@@ -116,14 +116,30 @@ class Stage:
 class Grouping:
     """GROUP BY, or aggregates over everything where there are no keys."""
 
-    __slots__ = ("calls", "keys")
+    __slots__ = ("calls", "keys", "order")
 
-    def __init__(self, keys: Sequence[tuple[str, Expr]], calls: Sequence[tuple[str, Aggregate]]) -> None:
+    def __init__(
+        self,
+        keys: Sequence[tuple[str, Expr]],
+        calls: Sequence[tuple[str, Aggregate]],
+        order: Sequence[tuple[Expr, bool, bool]] = (),
+    ) -> None:
         self.keys = tuple(keys)
         self.calls = tuple(calls)
+        #: In what order aggregates see the rows, if that matters.
+        self.order = tuple(order)
 
     def expressions(self) -> list[Expr]:
-        return [key for _, key in self.keys] + [call for _, call in self.calls]
+        parts: list[Expr] = [key for key, _, _ in self.order]
+        return parts + [key for _, key in self.keys] + [call for _, call in self.calls]
+
+    def built(self, stage: Stage, carried: Sequence[tuple[str, Expr]]) -> GroupBy:
+        """The groups of a stage's rows, which keys that are carried along tell apart as well."""
+        order = [(stage.expression(key), down, first) for key, down, first in self.order]
+        keys = [(name, stage.expression(key)) for name, key in self.keys]
+        calls = [(name, stage.expression(call)) for name, call in self.calls]
+        node = Sort(stage.node, order) if order else stage.node
+        return GroupBy(node, [*carried, *keys], calls)  # type: ignore[arg-type]
 
     def of_nothing(self) -> dict[str, Expr]:
         """What aggregates of a group say that has no rows, in terms of the NULLs an outer join puts there."""
@@ -310,10 +326,8 @@ class SelectBlock(Block):
     def _group(self, stage: Stage, outer: Outer | None) -> None:
         grouping = self.grouping
         assert grouping is not None
-        keys = [(name, stage.expression(key)) for name, key in grouping.keys]
-        calls = [(name, stage.expression(call)) for name, call in grouping.calls]
-        groups = GroupBy(stage.node, [*stage.carried(), *keys], calls)  # type: ignore[arg-type]
-        if outer is None or keys:
+        groups = grouping.built(stage, stage.carried())
+        if outer is None or grouping.keys:
             stage.node = groups
             return
         # Without keys there is a row for every outer value, also for those that no row goes with.

@@ -1,43 +1,22 @@
-"""Calls in SQL: functions by their names, the forms with a grammar of their own, and aggregates."""
+"""Calls in SQL: functions by their names, and the forms with a grammar of their own."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
-from querymode._abi import AggregateOp
-from querymode.aggregates import result_type
-from querymode.errors import QueryModeError
-from querymode.expr import Aggregate, Coalesce, Column, Expr, Function, Literal
-from querymode.sql.rewrite import fingerprint
-from querymode.types import NULL
+from querymode.expr import Coalesce, Expr, Function, Literal
+from querymode.sql.aggregates import AGGREGATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     from querymode.sql.expressions import Translator
-    from querymode.types import DataType
-
-#: Aggregates by their names in SQL.
-AGGREGATES = {
-    "count": AggregateOp.COUNT,
-    "sum": AggregateOp.SUM,
-    "min": AggregateOp.MIN,
-    "max": AggregateOp.MAX,
-    "avg": AggregateOp.AVG,
-    "mean": AggregateOp.AVG,
-}
-
-
-# ---- functions ----
 
 
 def call(translator: Translator, node: exp.Anonymous) -> Expr:
     """A function or an aggregate."""
     name = str(node.this).lower()
     if name in AGGREGATES:
-        return translator.aggregates.call(node, None)
+        return translator.aggregates.call(node)
     arguments = [translator.translate(argument) for argument in node.expressions]
     moment = translator.binder.now(name) if not arguments else None
     if moment is not None:
@@ -92,88 +71,20 @@ def current(translator: Translator, node: exp.Expression) -> Expr:
     return found
 
 
-# ---- aggregates ----
+# ---- around aggregates ----
 
 
 def filtered_call(translator: Translator, node: exp.Filter) -> Expr:
+    condition = node.expression.this
+    if isinstance(node.this, exp.WithinGroup):
+        return within_group(translator, node.this, condition)
     if not isinstance(node.this, exp.Anonymous) or str(node.this.this).lower() not in AGGREGATES:
         raise translator.text.not_supported("FILTER behind anything but an aggregate", node)
-    return translator.aggregates.call(node.this, node.expression.this)
+    return translator.aggregates.call(node.this, condition)
 
 
-def within_group(translator: Translator, node: exp.WithinGroup) -> Expr:
-    raise translator.text.not_supported("WITHIN GROUP", node)
-
-
-class Aggregates:
-    """The aggregates of one SELECT: each is computed once, into a column."""
-
-    def __init__(self, translator: Translator) -> None:
-        self._translator = translator
-        self._calls: dict[tuple[Any, ...], tuple[str, Aggregate]] = {}
-
-    @property
-    def calls(self) -> list[tuple[str, Aggregate]]:
-        return list(self._calls.values())
-
-    @property
-    def columns(self) -> set[str]:
-        return {name for name, _ in self._calls.values()}
-
-    def call(self, node: exp.Anonymous, condition: exp.Expression | None) -> Expr:
-        translator = self._translator
-        name = str(node.this).lower()
-        if translator.plain is not None:
-            hint = "; HAVING can" if translator.plain == "WHERE" else ""
-            raise translator.text.error(
-                "INVALID_AGGREGATE", f"{translator.plain} cannot hold aggregates such as {name}{hint}", node
-            )
-        arguments, distinct, order = _arguments(node)
-        values = [self._argument(argument) for argument in arguments if not isinstance(argument, exp.Star)]
-        op = AGGREGATES[name]
-        if op == AggregateOp.COUNT and not values:
-            aggregate = Aggregate(AggregateOp.COUNT_ROWS, None)
-        elif len(values) == 1:
-            aggregate = Aggregate(op, values[0])
-        else:
-            raise translator.text.error(
-                "INVALID_AGGREGATE", f"{name} takes one argument, not {len(values)}", node
-            )
-        if distinct or order or condition is not None:
-            raise translator.text.not_supported("DISTINCT, FILTER or ORDER BY in an aggregate", node)
-        return self._column(name, aggregate, node)
-
-    def _argument(self, node: exp.Expression) -> Expr:
-        return self._translator.in_clause("an aggregate", lambda: self._translator.expression(node))
-
-    def _column(self, name: str, aggregate: Aggregate, node: exp.Expression) -> Expr:
-        key = fingerprint(aggregate)
-        if key not in self._calls:
-            column = self._translator.names.new(name, self._type(aggregate, node))
-            self._calls[key] = (column, aggregate)
-        return Column(self._calls[key][0])
-
-    def _type(self, aggregate: Aggregate, node: exp.Expression) -> DataType:
-        translator = self._translator
-        argument = NULL if aggregate.value is None else translator.check(aggregate.value)
-        try:
-            return result_type(aggregate, argument)
-        except QueryModeError as failure:
-            raise translator.text.located(failure, node) from None
-
-
-def _arguments(node: exp.Anonymous) -> tuple[Sequence[exp.Expression], bool, list[exp.Ordered]]:
-    """The arguments of an aggregate, whether they are DISTINCT, and the ORDER BY behind the last one."""
-    arguments = list(node.expressions)
-    distinct = False
-    order: list[exp.Ordered] = []
-    if arguments and isinstance(arguments[-1], exp.Order):
-        order = arguments[-1].expressions
-        arguments[-1] = arguments[-1].this
-    if arguments and isinstance(arguments[0], exp.Distinct):
-        distinct = True
-        arguments = [*arguments[0].expressions, *arguments[1:]]
-        if arguments and isinstance(arguments[-1], exp.Order):
-            order = arguments[-1].expressions
-            arguments[-1] = arguments[-1].this
-    return arguments, distinct, order
+def within_group(translator: Translator, node: exp.WithinGroup, condition: exp.Expression | None = None) -> Expr:
+    """`percentile_cont(0.5) WITHIN GROUP (ORDER BY x)`."""
+    if not isinstance(node.this, exp.Anonymous) or not isinstance(node.expression, exp.Order):
+        raise translator.text.not_supported("WITHIN GROUP here", node)
+    return translator.aggregates.within_group(node.this, node.expression.expressions, condition)

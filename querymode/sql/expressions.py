@@ -33,6 +33,7 @@ from querymode.expr import (
     joined,
 )
 from querymode.sql import calls, constants, intervals
+from querymode.sql.aggregates import Aggregates
 from querymode.sql.rewrite import parts_of
 from querymode.sql.scope import Ambiguous
 from querymode.sql.subquery import ANY, EXISTS, IN, SCALAR, Subquery
@@ -94,7 +95,7 @@ class Translator:
         self.scope = scope
         scope.translator = self
         self.subqueries: dict[str, Subquery] = {}
-        self.aggregates = calls.Aggregates(self)
+        self.aggregates = Aggregates(self)
         #: Where an expression stands in which aggregates cannot: "WHERE". None: they can.
         self.plain: str | None = None
         #: Names of the SELECT list → what they mean; asked where no column has the name.

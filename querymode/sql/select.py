@@ -276,7 +276,7 @@ class SelectBinder:
         if not calls and not self._keys:
             # One row whatever there is; something has to be counted for it.
             calls = [(self.names.new("count", INT64), Aggregate(AggregateOp.COUNT_ROWS, None))]
-        return Grouping(list(self._keys.values()), calls)
+        return Grouping(list(self._keys.values()), calls, self.translator.aggregates.order)
 
     def _settled(self, value: Expr | None, source: Source | None, grouped: bool) -> Expr:
         """An expression over what is there behind GROUP BY: keys and aggregates."""

@@ -244,12 +244,11 @@ def _attach_aggregate(stage: Stage, subquery: Subquery, block: SelectBlock, foun
         return False
     assert block.grouping is not None
     inner = block.base(None, found.local)
-    calls = [(name, inner.expression(call)) for name, call in block.grouping.calls]
     carried = [
         (stage.names.new("key", stage.names.type_of(theirs)), inner.expression(theirs))
         for _, theirs in found.keys
     ]
-    groups = GroupBy(inner.node, carried, calls)  # type: ignore[arg-type]
+    groups = block.grouping.built(inner, carried)
     stage.node = join(stage.node, groups, "left", (), _carried_keys(stage, found, carried))
     *having, value = (substitute(part, block.grouping.of_nothing()) for part in parts)
     if having:

@@ -50,7 +50,9 @@ class Oracle:
         wanted, failing = self.wanted(case.sql)
         good = [row for row in range(len(wanted)) if row not in failing]
         expr = case.build(col).alias("x")
-        frame = self.frame if not failing else QueryMode.from_arrow(self.table.take(pa.array(good, pa.int64())))
+        frame = (
+            self.frame if not failing else QueryMode.from_arrow(self.table.take(pa.array(good, pa.int64())))
+        )
         got = frame.select(expr).to_arrow().column("x").combine_chunks()
         assert_same(got, wanted.take(pa.array(good, pa.int64())), case, [self.row(row) for row in good])
         for row in sorted(failing)[: 0 if case.lenient else 6]:
@@ -66,7 +68,9 @@ class Oracle:
             return self.column(sql), set()
         except duckdb.Error:
             values = self.column(f"TRY({sql})")
-            return values, {row for row in range(len(values)) if not values[row].is_valid and self.fails(sql, row)}
+            return values, {
+                row for row in range(len(values)) if not values[row].is_valid and self.fails(sql, row)
+            }
 
     def column(self, sql: str) -> Any:
         table = self.duck.sql(f"SELECT {sql} AS x FROM t ORDER BY row").to_arrow_table()
@@ -82,11 +86,18 @@ class Oracle:
     def row(self, row: int) -> dict[str, Any]:
         return {name: values[row] for name, values in self.values.items()}
 
+    def constants(self, row: int) -> Columns:
+        def constant(name: str) -> Expr:
+            value: Any = self.table.column(name)[row]
+            return lit(value.as_py())
+
+        return constant
+
     def check_constants(self, case: Case, wanted: Any, good: list[int], failing: set[int]) -> None:
         one = QueryMode.from_arrow(pa.table({"one": [1]}))
         for row in [*good[:: max(1, len(good) // 4)][:5], *sorted(failing)[:1]]:
             try:
-                expr = case.build(lambda name, row=row: lit(self.table.column(name)[row].as_py())).alias("x")  # type: ignore[misc]
+                expr = case.build(self.constants(row)).alias("x")
                 got = one.select(expr).to_arrow().column("x").combine_chunks()
             except (OverflowError, ValueError):  # a value that Python's types cannot hold
                 continue

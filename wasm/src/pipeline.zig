@@ -58,6 +58,8 @@ fn output_limit() u64 {
 /// much as so many batches may.
 const partition_size = 1 << 20;
 const partition_outputs = 2;
+/// Rows that a partition gets of a chunk on average: for fewer the work on each partition shows.
+const partition_rows = 64;
 
 /// Rows of a chunk that is only reduced, where the cost of a chunk shows: a few microseconds' work.
 const reduce_rows: u32 = 1 << 17;
@@ -277,6 +279,22 @@ pub const Query = struct {
         return self.operators.len;
     }
 
+    /// A top-k's bound on a column of the input: rows behind it cannot be in the answer any more. Rows
+    /// that are equal to it may be, so a row group is left out only if all of it lies behind.
+    pub const Threshold = struct { column: u32, descending: bool, nulls_first: bool, value: Column };
+
+    pub fn top_k_threshold(self: *const Query, arena: std.mem.Allocator) Error!?Threshold {
+        const first = self.leading_filters();
+        if (first == self.operators.len or self.operators[first] != .sort) return null;
+        const sort = &self.operators[first].sort;
+        const top_k = if (sort.top_k) |*top_k| top_k else return null;
+        const column = sort.keyed.key_columns[0];
+        if (column >= sort.keyed.input_count) return null;
+        const key = sort.keyed.keys[0];
+        const value = try top_k.first_key(arena) orelse return null;
+        return .{ .column = column, .descending = key.descending, .nulls_first = key.nulls_first, .value = value };
+    }
+
     /// Before a chunk is made: `scratch` is the chunk's from here on.
     pub fn begin_chunk(self: *Query) Error!void {
         try self.refuse_ended();
@@ -445,7 +463,7 @@ pub const Query = struct {
 
     /// Cuts columns into chunks and runs each from step `first` on, with `scratch` for what it needs.
     fn push_chunks(self: *Query, scratch: *std.heap.ArenaAllocator, columns: []const Column, row_count: u32, first: usize) Error!void {
-        const step: u32 = if (self.copies_rows(first)) row_count else if (self.reduces_columns(first)) reduce_rows else expression_module.chunk_rows;
+        const step = self.chunk_step(row_count, first);
         var start: u32 = 0;
         while (start < row_count and !(self.saturated and first == 0)) : (start += step) {
             try interrupt.check();
@@ -461,6 +479,18 @@ pub const Query = struct {
             try self.run_in(arena, .{ .row_count = count, .columns = views }, first);
             if (start >= row_count - count) break; // the next start could pass 2^32
         }
+    }
+
+    /// How many rows at a time go through the steps from `first` on.
+    fn chunk_step(self: *const Query, row_count: u32, first: usize) u32 {
+        if (self.copies_rows(first)) return row_count;
+        if (self.reduces_columns(first)) return reduce_rows;
+        const deals = first < self.operators.len and self.operators[first] == .partition;
+        if (deals and self.operators[first].partition.is_plain()) {
+            const wanted = partition_rows * self.operators[first].partition.parts.len;
+            return @intCast(std.math.clamp(wanted, expression_module.chunk_rows, reduce_rows));
+        }
+        return expression_module.chunk_rows;
     }
 
     /// Step `first` only keeps what comes.
@@ -732,4 +762,27 @@ fn take_columns(arena: std.mem.Allocator, columns: []const Column, rows: []const
     const taken = try arena.alloc(Column, columns.len);
     for (taken, columns) |*to, *from| to.* = try take_rows(arena, from, rows);
     return taken;
+}
+
+test "a top-k tells its bound once it has one" {
+    const gpa = std.testing.allocator;
+    // x int64, sorted descending, the best 2
+    const plan = [_]u8{ 'Q', 'M', 'P', 'L', @import("abi.zig").version, 0, 0, 0, 0, 0, 1, 0, 1, 0, 'x', 1, 1, 0, 4, 1, 0, 1, 0, 1, 0, 0 } ++ [_]u8{ 2, 0, 0, 0, 0, 0, 0, 0 };
+    const query: *Query = try .open(gpa, &plan, &.{});
+    defer query.close();
+    var arena: std.heap.ArenaAllocator = .init(gpa);
+    defer arena.deinit();
+    try std.testing.expectEqual(null, try query.top_k_threshold(arena.allocator()));
+    const count = 10_000;
+    const values = try arena.allocator().alignedAlloc(i64, .@"16", count);
+    for (values, 0..) |*value, i| value.* = @intCast(i * 7919 % count);
+    const column: Column = .{ .type = .of(.i64), .row_count = count, .data = std.mem.sliceAsBytes(values) };
+    _ = try query.push(.{ .row_count = count, .columns = &.{column} });
+    const threshold = (try query.top_k_threshold(arena.allocator())).?;
+    try std.testing.expect(threshold.column == 0 and threshold.descending and !threshold.nulls_first);
+    const bound = threshold.value.values(i64)[0];
+    try std.testing.expect(bound <= 9998 and bound > 9000);
+    const output = try query.finish();
+    const decoded = try qmcb.decode(arena.allocator(), output.bytes);
+    try std.testing.expectEqualSlices(i64, &.{ 9999, 9998 }, decoded.batch.columns[0].values(i64));
 }

@@ -336,6 +336,15 @@ pub const ColumnBuilder = struct {
         self.row_count += @intCast(indices.len);
     }
 
+    /// `count` more rows without NULLs, of values of fixed size that the caller writes.
+    pub fn grow_rows(self: *ColumnBuilder, count: u32) Error![]u8 {
+        try self.check_room(count);
+        _ = try self.grow_validity(count, false);
+        const target = try self.grow_data(self.type.value_size() * count);
+        self.row_count += count;
+        return target;
+    }
+
     fn append_fixed_indices(self: *ColumnBuilder, column: *const Column, indices: []const u32) Error!void {
         if (indices.len == 0) return; // an empty slice may lie anywhere
         const size: usize = @intCast(self.type.value_size());

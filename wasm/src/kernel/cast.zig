@@ -268,7 +268,7 @@ pub fn numeric_to_bits(comptime From: type, values: []const From, out: []u8) voi
 // Decimals.
 
 /// 10^0 to 10^38: the last one fits an i128.
-const powers_of_ten: [39]i128 = blk: {
+pub const powers_of_ten: [39]i128 = blk: {
     var powers: [39]i128 = undefined;
     powers[0] = 1;
     for (1..39) |i| powers[i] = powers[i - 1] * 10;

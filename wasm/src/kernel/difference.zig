@@ -10,6 +10,7 @@ const std = @import("std");
 const abi = @import("../abi.zig");
 const arithmetic = @import("arithmetic.zig");
 const calendar = @import("calendar.zig");
+const each = @import("each.zig");
 const moment = @import("moment.zig");
 const temporal = @import("temporal.zig");
 const Interval = @import("../core/interval.zig").Interval;
@@ -115,7 +116,7 @@ pub fn diff(
     }
     if (fits) return;
     const Context = struct { unit: Unit, starts: Operand(T), ends: Operand(T) };
-    return temporal.each(i64, out, validity, "date_diff", Context{ .unit = unit, .starts = starts, .ends = ends }, struct {
+    return each.each(i64, out, validity, "date_diff", Context{ .unit = unit, .starts = starts, .ends = ends }, struct {
         fn one(c: Context, row: usize) ?i64 {
             const from = index(T, c.unit, c.starts.at(row)) orelse return null;
             const until = index(T, c.unit, c.ends.at(row)) orelse return null;

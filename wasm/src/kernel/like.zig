@@ -16,11 +16,12 @@
 //! continuation byte starts a literal of a valid pattern, hence a literal found bytewise always
 //! stands on a character boundary.
 //!
-//! ILIKE folds ASCII letters, in the pattern, the escape and the text. Other letters only match
-//! themselves until there are case tables; `Folding` is where they will be chosen.
+//! ILIKE is LIKE of both in lower case. The pattern is folded when it is compiled; ASCII text while it is
+//! looked at. Other text must come in lower case.
 const std = @import("std");
 const bitmap = @import("../core/bitmap.zig");
 const compare = @import("compare.zig");
+const text_case = @import("text_case.zig");
 const assert = std.debug.assert;
 
 pub const Error = error{
@@ -76,9 +77,16 @@ pub const Matcher = struct {
 
     /// Keeps nothing of `pattern`; what it needs is in `arena`.
     pub fn init(arena: std.mem.Allocator, pattern: []const u8, options: Options) Error!Matcher {
-        var compiler: Compiler = try .init(arena, pattern.len, options);
-        try compiler.run(pattern);
+        const folded = if (options.ignore_case) try lower_pattern(arena, pattern) else pattern;
+        var compiler: Compiler = try .init(arena, folded.len, options);
+        try compiler.run(folded);
         return compiler.finish();
+    }
+
+    /// What a text of one literal asks: `exact`, `prefix`, `suffix` or, unless it is empty, `contains`.
+    pub fn of_literal(shape: Shape, literal: []const u8) Matcher {
+        assert(shape != .contains or literal.len > 0);
+        return .{ .shape = shape, .folding = .none, .head = literal, .tail = literal, .segments = &.{}, .at_start = false, .at_end = false };
     }
 
     pub fn matches(self: *const Matcher, text: []const u8) bool {
@@ -145,6 +153,11 @@ pub const Matcher = struct {
         return start >= position;
     }
 };
+
+fn lower_pattern(arena: std.mem.Allocator, pattern: []const u8) Error![]const u8 {
+    const target = try arena.alloc(u8, pattern.len * text_case.growth_max + 16);
+    return target[0..text_case.convert_text(.lower, pattern, target)];
+}
 
 fn Rows(comptime folding: Folding, comptime shape: Shape) type {
     return struct {
@@ -380,6 +393,11 @@ inline fn ends_with(comptime folding: Folding, text: []const u8, literal: []cons
 
 const lanes = 16;
 const Lanes = @Vector(lanes, u8);
+
+/// Where a literal, which is not empty, first stands from `start` on.
+pub fn find_bytes(text: []const u8, start: usize, literal: []const u8) ?usize {
+    return find(.none, text, start, literal);
+}
 
 /// Looks at 16 places at once for the literal's first and last byte, and compares the rest only
 /// where both stand: two bytes turn away almost everything, the first alone would let half of a

@@ -20,44 +20,16 @@
 //! functions over columns then ask which rows are valid.
 const std = @import("std");
 const arithmetic = @import("arithmetic.zig");
-const bitmap = @import("../core/bitmap.zig");
 const calendar = @import("calendar.zig");
+const each_module = @import("each.zig");
 const interrupt = @import("../core/interrupt.zig");
 const moment = @import("moment.zig");
 const Interval = @import("../core/interval.zig").Interval;
 const Operand = arithmetic.Operand;
-const assert = std.debug.assert;
 const day_microseconds = moment.day_microseconds;
+const each = each_module.each;
 
-pub const Error = error{OutOfRange};
-
-/// Computes every row, and fails if a row that is valid has no result. `operation` is the name of what failed.
-pub fn each(
-    comptime T: type,
-    out: []T,
-    validity: ?[]const u8,
-    operation: []const u8,
-    context: anytype,
-    comptime one: fn (@TypeOf(context), usize) ?T,
-) Error!void {
-    var fits = true;
-    for (out, 0..) |*to, row| {
-        const result = one(context, row);
-        fits = fits and result != null;
-        to.* = result orelse std.mem.zeroes(T);
-    }
-    if (fits) return;
-    for (0..out.len) |row| {
-        if (validity) |bits| if (!bitmap.get(bits.ptr, row)) continue;
-        if (one(context, row) == null) return out_of_range(operation);
-    }
-}
-
-pub fn out_of_range(operation: []const u8) Error {
-    @branchHint(.cold);
-    interrupt.describe("{s}: the result is out of range", .{operation});
-    return error.OutOfRange;
-}
+pub const Error = each_module.Error;
 
 // Dates.
 

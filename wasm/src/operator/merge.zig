@@ -4,8 +4,9 @@
 //! says at which. Within a range the runs' parts are put one behind the other and sorted by counting
 //! (row_order.zig), which is stable: of equal rows that of the lower run comes first. Each row is
 //! moved within the cache, where a tree of losers would spend five mispredicted comparisons on it,
-//! and a sort of all rows at once a miss for every pass. Parts of ranges that only one run has, and
-//! of keys so frequent that they fill a range alone, are handed on as they lie.
+//! and a sort of all rows at once a miss for every pass. Parts that already stand in order, because
+//! only one run has rows there, or a key is so frequent that it fills a range alone, are handed on as
+//! they lie.
 //!
 //! Runs that are not sorted give an order that means nothing, but every row once.
 const std = @import("std");
@@ -162,7 +163,7 @@ pub const MergeOperator = struct {
             const found = try self.find_cuts();
             self.next_boundary += 1;
             if (found.row_count == 0) continue;
-            if (found.run_count > 1 and !found.alike) return try self.sort_range(found.row_count);
+            if (!found.in_order) return try self.sort_range(found.row_count);
             self.next_run = 0;
         }
         return null;
@@ -234,20 +235,26 @@ pub const MergeOperator = struct {
         return @max(wanted, run_rows_min * self.runs.items.len);
     }
 
-    const Found = struct { row_count: u64, run_count: usize, alike: bool };
+    /// `in_order`: no part of a run reaches into that of a later one.
+    const Found = struct { row_count: u64, in_order: bool };
 
     /// Cuts every run at the next boundary.
     fn find_cuts(self: *MergeOperator) Error!Found {
         const boundary: ?Boundary = if (self.next_boundary < self.boundaries.len) self.boundaries[self.next_boundary] else null;
-        var found: Found = .{ .row_count = 0, .run_count = 0, .alike = if (boundary) |at| at.behind else false };
+        var found: Found = .{ .row_count = 0, .in_order = true };
+        var before: ?*const Cursor = null;
         for (self.cursors) |*cursor| {
             assert(cursor.position == cursor.cut);
             cursor.cut = if (boundary) |at|
                 search(cursor.keys, cursor.position, cursor.end, self.boundary_keys, at.row, at.behind)
             else
                 cursor.end;
+            if (cursor.cut == cursor.position) continue;
             found.row_count += cursor.cut - cursor.position;
-            found.run_count += @intFromBool(cursor.cut > cursor.position);
+            if (before) |other| {
+                found.in_order = found.in_order and row_order.compare_rows(other.keys, other.cut - 1, cursor.keys, cursor.position) != .gt;
+            }
+            before = cursor;
         }
         return found;
     }
@@ -320,4 +327,208 @@ fn search(keys: []const row_order.Key, start: u32, end: u32, bound_keys: []const
 fn comes_before(keys: []const row_order.Key, row: u32, bound_keys: []const row_order.Key, bound: u32, behind: bool) bool {
     const order = row_order.compare_rows(keys, row, bound_keys, bound);
     return order == .lt or (behind and order == .eq);
+}
+
+const random_rows = @import("random_rows.zig");
+
+/// Runs of random rows and what their merge must be.
+const Case = struct {
+    arena: std.mem.Allocator,
+    random: std.Random,
+    fields: []schema.Field,
+    node: plan_module.Merge,
+    /// All rows of all runs, one run behind the other.
+    columns: []Column,
+    /// How many rows each run has.
+    sizes: []u32,
+
+    fn init(arena: std.mem.Allocator, random: std.Random, count: u32, run_count: usize) !Case {
+        const key_count = 1 + random.uintLessThan(usize, 3);
+        const fields = try arena.alloc(schema.Field, key_count + 1);
+        const columns = try arena.alloc(Column, fields.len);
+        const keys = try arena.alloc(plan_module.SortKey, key_count);
+        for (keys, fields[0..key_count], columns[0..key_count], 0..) |*key, *field, *column, i| {
+            field.* = .{ .name = "", .type = random_rows.types[random.uintLessThan(usize, random_rows.types.len)] };
+            column.* = try random_rows.column(arena, random, field.type, count);
+            key.* = .{
+                .expression = .{ .type = field.type, .node = .{ .column = @intCast(i) } },
+                .descending = random.boolean(),
+                .nulls_first = random.boolean(),
+            };
+        }
+        fields[key_count] = .{ .name = "", .type = .of(.i64) };
+        columns[key_count] = try random_rows.numbers(arena, count);
+        const sizes = try arena.alloc(u32, run_count);
+        var left = count;
+        for (sizes) |*size| {
+            size.* = random.uintAtMost(u32, left);
+            left -= size.*;
+        }
+        if (run_count > 0) sizes[run_count - 1] += left;
+        const limit: u64 = if (random.boolean()) plan_module.unlimited else random.uintAtMost(u64, count);
+        return .{
+            .arena = arena,
+            .random = random,
+            .fields = fields,
+            .node = .{ .sort = .{ .keys = keys, .limit = limit }, .lower = null, .upper = null },
+            .columns = columns,
+            .sizes = sizes,
+        };
+    }
+
+    fn bound(self: *Case) ![]const Column {
+        const row = self.random.uintLessThan(u32, self.columns[0].row_count);
+        return random_rows.taken(self.arena, self.columns[0..self.node.sort.keys.len], &.{row});
+    }
+
+    /// Sorts each run and pushes it, in pieces, among those of the others.
+    fn push_all(self: *Case, operator: *MergeOperator) !void {
+        const Piece = struct { run: u32, rows: []const u32 };
+        var waiting: std.ArrayList([]const u32) = .empty;
+        const keys = try operator.keyed.order(self.arena, self.columns);
+        var first: u32 = 0;
+        for (self.sizes) |size| {
+            const rows = try self.arena.alloc(u32, size);
+            for (rows, first..) |*row, i| row.* = @intCast(i);
+            try row_order.sort_rows(std.testing.allocator, keys, rows);
+            try waiting.append(self.arena, rows);
+            first += size;
+        }
+        var pieces: std.ArrayList(Piece) = .empty;
+        const together = self.random.boolean();
+        while (true) {
+            var left = false;
+            for (waiting.items, 0..) |*rows, run| {
+                if (rows.len == 0) continue;
+                left = true;
+                const size = if (together) rows.len else self.random.uintAtMost(usize, rows.len);
+                try pieces.append(self.arena, .{ .run = @intCast(run), .rows = rows.*[0..size] });
+                rows.* = rows.*[size..];
+            }
+            if (!left) break;
+        }
+        for (pieces.items) |piece| {
+            const columns = try random_rows.taken(self.arena, self.columns, piece.rows);
+            try operator.push(self.arena, &.{ .row_count = @intCast(piece.rows.len), .columns = columns }, piece.run);
+        }
+    }
+
+    /// The numbers of the rows that must come, in order.
+    fn expected(self: *Case, keyed: *const KeyedRows) ![]const u32 {
+        const keys = try keyed.order(self.arena, self.columns);
+        const sorted = try self.arena.alloc(u32, if (self.sizes.len == 0) 0 else self.columns[0].row_count);
+        for (sorted, 0..) |*row, i| row.* = @intCast(i);
+        try row_order.sort_rows(std.testing.allocator, keys, sorted);
+        var kept: std.ArrayList(u32) = .empty;
+        for (sorted) |row| {
+            if (self.node.lower) |lower| {
+                if (row_order.compare_rows(keys, row, try keyed.order_alone(self.arena, lower), 0) == .lt) continue;
+            }
+            if (self.node.upper) |upper| {
+                if (row_order.compare_rows(keys, row, try keyed.order_alone(self.arena, upper), 0) != .lt) continue;
+            }
+            if (kept.items.len < self.node.sort.limit) try kept.append(self.arena, row);
+        }
+        return kept.items;
+    }
+
+    fn expect_merged(self: *Case, operator: *MergeOperator) !void {
+        try self.push_all(operator);
+        var merged: std.ArrayList(u32) = .empty;
+        while (try operator.next()) |part| {
+            const values = part.columns[part.columns.len - 1].values(i64);
+            switch (part.rows) {
+                .order => |rows| for (rows) |row| try merged.append(self.arena, @intCast(values[row])),
+                .range => |range| for (values[range.start..][0..range.count]) |value| try merged.append(self.arena, @intCast(value)),
+            }
+        }
+        try std.testing.expectEqualSlices(u32, try self.expected(&operator.keyed), merged.items);
+    }
+};
+
+test "runs of every type, with bounds and limits, merge as a stable sort of their rows" {
+    var prng: std.Random.DefaultPrng = .init(21);
+    const random = prng.random();
+    for (0..120) |round| {
+        var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+        defer arena.deinit();
+        const count: u32 = if (round % 10 == 0) 20_000 else random.intRangeAtMost(u32, 1, 300);
+        var case: Case = try .init(arena.allocator(), random, count, round % 7);
+        if (random.boolean()) case.node.lower = try case.bound();
+        if (random.boolean()) case.node.upper = try case.bound();
+        var operator: MergeOperator = try .init(std.testing.allocator, arena.allocator(), &case.node, case.fields);
+        defer operator.deinit();
+        try case.expect_merged(&operator);
+        operator.reset();
+        try case.expect_merged(&operator);
+    }
+}
+
+test "a frequent key gets a range of its own, and runs that do not overlap are handed on" {
+    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    defer arena.deinit();
+    const count = 60_000;
+    const values = try arena.allocator().alignedAlloc(i64, .@"16", count);
+    for (values, 0..) |*value, i| value.* = if (i % 3 == 0) @intCast(i) else 30_000;
+    var keys = [1]plan_module.SortKey{.{
+        .expression = .{ .type = .of(.i64), .node = .{ .column = 0 } },
+        .descending = false,
+        .nulls_first = false,
+    }};
+    var prng: std.Random.DefaultPrng = .init(22);
+    var fields = [2]schema.Field{ .{ .name = "", .type = .of(.i64) }, .{ .name = "", .type = .of(.i64) } };
+    var columns = [2]Column{
+        .{ .type = .of(.i64), .row_count = count, .data = std.mem.sliceAsBytes(values) },
+        try random_rows.numbers(arena.allocator(), count),
+    };
+    var sizes = [3]u32{ 20_000, 20_000, 20_000 };
+    var case: Case = .{
+        .arena = arena.allocator(),
+        .random = prng.random(),
+        .fields = &fields,
+        .node = .{ .sort = .{ .keys = &keys, .limit = plan_module.unlimited }, .lower = null, .upper = null },
+        .columns = &columns,
+        .sizes = &sizes,
+    };
+    var operator: MergeOperator = try .init(std.testing.allocator, arena.allocator(), &case.node, case.fields);
+    defer operator.deinit();
+    try case.expect_merged(&operator);
+    for (values, 0..) |*value, i| value.* = @intCast(i);
+    operator.reset();
+    try case.push_all(&operator);
+    while (try operator.next()) |part| try std.testing.expect(part.rows == .range);
+}
+
+test "runs that are not sorted lose no row" {
+    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    defer arena.deinit();
+    var prng: std.Random.DefaultPrng = .init(23);
+    const count = 30_000;
+    const column = try random_rows.column(arena.allocator(), prng.random(), .of(.i64), count);
+    const all = [2]Column{ column, try random_rows.numbers(arena.allocator(), count) };
+    var keys = [1]plan_module.SortKey{.{
+        .expression = .{ .type = .of(.i64), .node = .{ .column = 0 } },
+        .descending = true,
+        .nulls_first = true,
+    }};
+    const node: plan_module.Merge = .{ .sort = .{ .keys = &keys, .limit = plan_module.unlimited }, .lower = null, .upper = null };
+    const fields = [2]schema.Field{ .{ .name = "", .type = .of(.i64) }, .{ .name = "", .type = .of(.i64) } };
+    var operator: MergeOperator = try .init(std.testing.allocator, arena.allocator(), &node, &fields);
+    defer operator.deinit();
+    for (0..3) |run| {
+        try operator.push(arena.allocator(), &.{ .row_count = count, .columns = &all }, @intCast(run));
+    }
+    var seen: [count]u8 = @splat(0);
+    while (try operator.next()) |part| {
+        const values = part.columns[1].values(i64);
+        switch (part.rows) {
+            .order => |rows| for (rows) |row| {
+                seen[@intCast(values[row])] += 1;
+            },
+            .range => |range| for (values[range.start..][0..range.count]) |value| {
+                seen[@intCast(value)] += 1;
+            },
+        }
+    }
+    for (seen) |times| try std.testing.expectEqual(3, times);
 }

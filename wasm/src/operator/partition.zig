@@ -4,8 +4,9 @@
 //! instance deals. The partition is the lower half of the hash, scaled to the number of partitions:
 //! the tables that a partition's rows go into take their slots from the upper bits, which still differ.
 //!
-//! A chunk's rows are put in the order of their partitions by counting, and then gathered, column by
-//! column, so that every builder is called once a chunk.
+//! A chunk's values are put in the order of their partitions by counting, a column at a time, so that
+//! every builder is called once a chunk. Where values are not simply numbers, row numbers are put in
+//! order first.
 const std = @import("std");
 const column_builder = @import("../core/column_builder.zig");
 const column_module = @import("../core/column.zig");
@@ -64,61 +65,71 @@ pub const PartitionOperator = struct {
     }
 
     pub fn push(self: *PartitionOperator, arena: std.mem.Allocator, chunk: *const Chunk) Error!void {
-        const counts = try arena.alloc(u32, self.parts.len);
-        const rows = try self.dealt(arena, chunk, counts);
+        var deal: Deal = try .init(arena, self, chunk);
+        for (self.parts, deal.counts) |*part, count| {
+            if (count > std.math.maxInt(u32) - part.row_count) return error.TooLarge;
+            if (count > 0 and part.builders.len == 0) part.builders = try keyed_rows.open_all(self.gpa, self.arena, self.types);
+        }
+        for (chunk.columns, 0..) |*column, i| {
+            switch (column.type.layout()) {
+                .i8, .u8, .i16, .u16, .f16, .i32, .u32, .f32, .i64, .u64, .f64, .i128 => if (column.validity == null) {
+                    switch (column.type.value_size()) {
+                        inline 1, 2, 4, 8, 16 => |size| try self.scatter(@Int(.unsigned, size * 8), arena, &deal, column, i),
+                        else => unreachable,
+                    }
+                    continue;
+                },
+                else => {},
+            }
+            if (deal.sorted == null) try deal.sort(arena);
+            try self.gather(&deal, column, i);
+        }
+        self.count_rows(deal.counts);
+    }
+
+    /// Values that are simply there are put in order without a detour. Not straight into the builders:
+    /// their memory begins at whole pages, so that as many streams would share few lines of the cache.
+    fn scatter(self: *PartitionOperator, comptime T: type, arena: std.mem.Allocator, deal: *const Deal, column: *const Column, index: usize) Error!void {
+        const sorted = try arena.alloc(T, deal.numbers.len);
+        const targets = try deal.places(T, arena, sorted);
+        const values = column.values(T);
+        if (deal.rows) |rows| {
+            for (deal.numbers, rows) |number, row| put(T, targets, number, values.ptr[row]);
+        } else {
+            for (deal.numbers, values) |number, value| put(T, targets, number, value);
+        }
         var start: usize = 0;
-        for (self.parts, counts) |*part, count| {
-            if (count > 0) try self.append(part, chunk.columns, rows[start..][0..count]);
-            start += count;
+        for (self.parts, deal.counts) |*part, rows| {
+            if (rows == 0) continue;
+            const bytes = std.mem.sliceAsBytes(sorted[start..][0..rows]);
+            @memcpy(try part.builders[index].grow_rows(rows), bytes);
+            start += rows;
         }
-        assert(start == rows.len);
     }
 
-    /// The selected rows in the order of their partitions, and how many each one gets.
-    fn dealt(self: *const PartitionOperator, arena: std.mem.Allocator, chunk: *const Chunk, counts: []u32) Error![]const u32 {
-        @memset(counts, 0);
-        const rows = try selected_rows(arena, chunk);
-        if (self.keys.len == 0) {
-            counts[0] = @intCast(rows.len);
-            return rows;
-        }
-        const hashes = try arena.alloc(u64, chunk.row_count);
-        for (self.keys, 0..) |*key, i| {
-            const column = try expression_module.evaluate(arena, key, chunk);
-            hash.hash_column(&column, 0, hashes, if (i == 0) .first else .combine);
-        }
-        const numbers = try arena.alloc(u16, rows.len);
-        const part_count: u32 = @intCast(self.parts.len);
-        for (numbers, rows) |*number, row| {
-            number.* = @intCast(partition_of(hashes.ptr[row], part_count));
-            counts[number.*] += 1;
-        }
-        const places = try arena.dupe(u32, counts);
-        var position: u32 = 0;
-        for (places) |*place| {
-            const count = place.*;
-            place.* = position;
-            position += count;
-        }
-        const sorted = try arena.alloc(u32, rows.len);
-        for (numbers, rows) |number, row| {
-            const place = &places.ptr[number];
-            sorted.ptr[place.*] = row;
-            place.* += 1;
-        }
-        return sorted;
+    inline fn put(comptime T: type, targets: [][*]T, number: u16, value: T) void {
+        const target = &targets.ptr[number];
+        target.*[0] = value;
+        target.* += 1;
     }
 
-    fn append(self: *PartitionOperator, part: *Part, columns: []const Column, rows: []const u32) Error!void {
-        if (part.builders.len == 0) part.builders = try keyed_rows.open_all(self.gpa, self.arena, self.types);
-        self.size -= part.size;
-        part.row_count += @intCast(rows.len);
-        part.size = part.row_count / 8; // rows without bytes are rows too
-        for (part.builders, columns) |*builder, *column| {
-            try builder.append_indices(column, rows);
-            part.size += builder.memory_size();
+    fn gather(self: *PartitionOperator, deal: *const Deal, column: *const Column, index: usize) Error!void {
+        var start: usize = 0;
+        for (self.parts, deal.counts) |*part, rows| {
+            if (rows > 0) try part.builders[index].append_indices(column, deal.sorted.?[start..][0..rows]);
+            start += rows;
         }
-        self.size += part.size;
+    }
+
+    fn count_rows(self: *PartitionOperator, counts: []const u32) void {
+        for (self.parts, counts) |*part, rows| {
+            if (rows == 0) continue;
+            self.size -= part.size;
+            part.row_count += rows;
+            part.size = part.row_count / 8; // rows without bytes are rows too
+            for (part.builders) |*builder| part.size += builder.memory_size();
+            self.size += part.size;
+        }
     }
 
     /// What a partition has collected.
@@ -141,6 +152,64 @@ pub const PartitionOperator = struct {
     }
 };
 
+/// Who gets which rows of a chunk.
+const Deal = struct {
+    /// How many rows each partition gets.
+    counts: []const u32,
+    /// The rows that are dealt; null: all.
+    rows: ?[]const u32,
+    /// The partition of each of them.
+    numbers: []const u16,
+    /// The rows in the order of their partitions, once it is asked for.
+    sorted: ?[]const u32 = null,
+
+    fn init(arena: std.mem.Allocator, operator: *const PartitionOperator, chunk: *const Chunk) Error!Deal {
+        const rows: ?[]const u32 = if (chunk.selection == null) null else try selected_rows(arena, chunk);
+        const numbers = try arena.alloc(u16, chunk.selected_count());
+        if (operator.keys.len == 0) {
+            @memset(numbers, 0);
+        } else {
+            const hashes = try arena.alloc(u64, chunk.row_count);
+            for (operator.keys, 0..) |*key, i| {
+                const column = try expression_module.evaluate(arena, key, chunk);
+                hash.hash_column(&column, 0, hashes, if (i == 0) .first else .combine);
+            }
+            const part_count: u32 = @intCast(operator.parts.len);
+            if (rows) |some| {
+                for (numbers, some) |*number, row| number.* = @intCast(partition_of(hashes.ptr[row], part_count));
+            } else {
+                for (numbers, hashes) |*number, row_hash| number.* = @intCast(partition_of(row_hash, part_count));
+            }
+        }
+        const counts = try arena.alloc(u32, operator.parts.len);
+        @memset(counts, 0);
+        for (numbers) |number| counts.ptr[number] += 1;
+        return .{ .counts = counts, .rows = rows, .numbers = numbers };
+    }
+
+    /// Where the first value of each partition goes.
+    fn places(self: *const Deal, comptime T: type, arena: std.mem.Allocator, target: []T) Error![][*]T {
+        const targets = try arena.alloc([*]T, self.counts.len);
+        var position: usize = 0;
+        for (targets, self.counts) |*to, count| {
+            to.* = target.ptr + position;
+            position += count;
+        }
+        return targets;
+    }
+
+    fn sort(self: *Deal, arena: std.mem.Allocator) Error!void {
+        const sorted = try arena.alloc(u32, self.numbers.len);
+        const targets = try self.places(u32, arena, sorted);
+        if (self.rows) |rows| {
+            for (self.numbers, rows) |number, row| PartitionOperator.put(u32, targets, number, row);
+        } else {
+            for (self.numbers, 0..) |number, row| PartitionOperator.put(u32, targets, number, @intCast(row));
+        }
+        self.sorted = sorted;
+    }
+};
+
 test "equal keys meet, and every partition gets its share" {
     for ([_]u32{ 1, 2, 3, 64, 1000, 65_535 }) |count| {
         var counts: [65_535]u32 = @splat(0);
@@ -152,4 +221,76 @@ test "equal keys meet, and every partition gets its share" {
     }
     try std.testing.expectEqual(0, partition_of(0, 65_535));
     try std.testing.expectEqual(65_534, partition_of(std.math.maxInt(u64), 65_535));
+}
+
+const bitmap = @import("../core/bitmap.zig");
+const random_rows = @import("random_rows.zig");
+const row_order = @import("row_order.zig");
+
+/// Deals selected rows of all types and compares each with the partition that its own hash says.
+fn expect_dealt(arena: std.mem.Allocator, random: std.Random, part_count: u16, key_count: usize) !void {
+    const count = 500;
+    const columns = try arena.alloc(Column, random_rows.types.len + 1);
+    const fields = try arena.alloc(schema.Field, columns.len);
+    for (random_rows.types, columns[0..random_rows.types.len]) |data_type, *column| {
+        column.* = try random_rows.column(arena, random, data_type, count);
+    }
+    columns[columns.len - 1] = try random_rows.numbers(arena, count);
+    for (fields, columns) |*field, column| field.* = .{ .name = "", .type = column.type };
+    const keys = try arena.alloc(expression_module.Expression, key_count);
+    const hashes = try arena.alloc(u64, count);
+    for (keys, 0..) |*key, i| {
+        const index = random.uintLessThan(u32, random_rows.types.len);
+        key.* = .{ .type = columns[index].type, .node = .{ .column = index } };
+        hash.hash_column(&columns[index], 0, hashes, if (i == 0) .first else .combine);
+    }
+    var operator: PartitionOperator = try .init(std.testing.allocator, arena, &.{ .count = part_count, .keys = keys }, fields);
+    defer operator.deinit();
+    const bits = try arena.alloc(u8, bitmap.size(count));
+    random.bytes(bits);
+    const selected = if (random.boolean()) bits else null;
+    const chunk: Chunk = .{
+        .row_count = count,
+        .columns = columns,
+        .selection = if (selected) |some| .{ .bits = some, .count = @intCast(bitmap.count(some, count)) } else null,
+    };
+    for (0..2) |_| try operator.push(arena, &chunk);
+    var row_count: u32 = 0;
+    for (operator.parts, 0..) |part, i| {
+        if (part.row_count == 0) continue;
+        const got = try operator.batch(arena, i);
+        const rows = try arena.alloc(u32, got.row_count);
+        for (rows, got.columns[got.columns.len - 1].values(i64)) |*row, number| row.* = @intCast(number);
+        // Twice the same rows, each time in their order.
+        try std.testing.expectEqualSlices(u32, rows[0 .. rows.len / 2], rows[rows.len / 2 ..]);
+        for (rows, 0..) |row, j| {
+            if (selected) |some| try std.testing.expect(bitmap.get(some.ptr, row));
+            try std.testing.expectEqual(i, if (key_count == 0) 0 else partition_of(hashes[row], part_count));
+            if (j > 0 and j != rows.len / 2) try std.testing.expect(rows[j - 1] < row);
+        }
+        try expect_same_rows(columns, rows, got.columns);
+        row_count += got.row_count;
+        operator.clear(i);
+    }
+    try std.testing.expectEqual(2 * chunk.selected_count(), row_count);
+    try std.testing.expectEqual(0, operator.size);
+}
+
+fn expect_same_rows(columns: []const Column, rows: []const u32, got: []const Column) !void {
+    for (columns, got) |*column, *other| {
+        const a = [1]row_order.Key{.{ .column = column, .descending = false, .nulls_first = false }};
+        const b = [1]row_order.Key{.{ .column = other, .descending = false, .nulls_first = false }};
+        for (rows, 0..) |row, i| try std.testing.expectEqual(.eq, row_order.compare_rows(&a, row, &b, @intCast(i)));
+    }
+}
+
+test "rows of every type are dealt by their keys" {
+    var prng: std.Random.DefaultPrng = .init(41);
+    for ([_]u16{ 1, 2, 7, 64, 600 }) |part_count| {
+        for (0..4) |key_count| {
+            var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+            defer arena.deinit();
+            try expect_dealt(arena.allocator(), prng.random(), part_count, key_count);
+        }
+    }
 }

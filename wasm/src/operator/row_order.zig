@@ -15,7 +15,7 @@ const bitmap = @import("../core/bitmap.zig");
 const column_module = @import("../core/column.zig");
 const interrupt = @import("../core/interrupt.zig");
 const radix_sort = @import("../kernel/radix_sort.zig");
-const schema = @import("../core/schema.zig");
+const random_rows = @import("random_rows.zig");
 const sort_keys = @import("../kernel/sort_keys.zig");
 const order_bytes = @import("../kernel/compare.zig").order_bytes;
 const BitCompressor = @import("../kernel/bit_compress.zig").BitCompressor;
@@ -333,43 +333,7 @@ test "sorted_rows agrees with a comparison sort" {
     }
 }
 
-/// A column of random values that are often equal, of any type that has an order.
-fn random_column(arena: std.mem.Allocator, random: std.Random, data_type: schema.DataType, count: u32) !Column {
-    const validity = try arena.alloc(u8, bitmap.size(count));
-    for (validity) |*byte| byte.* = random.int(u8) | random.int(u8);
-    const few = random.boolean();
-    var column: Column = .{ .type = data_type, .row_count = count, .validity = if (random.boolean()) validity else null };
-    if (data_type.layout() == .bytes) {
-        const offsets = try arena.alloc(u32, count + 1);
-        const data = try arena.alignedAlloc(u8, .@"16", count * 24);
-        offsets[0] = 0;
-        for (offsets[1..], offsets[0..count]) |*end, start| {
-            const size = random.uintLessThan(u32, 24);
-            for (data[start..][0..size], 0..) |*byte, i| byte.* = if (i < 12) "prefix"[i % 6] else random.uintLessThan(u8, 3);
-            end.* = start + size;
-        }
-        column.offsets = offsets;
-        column.data = data[0..offsets[count]];
-        return column;
-    }
-    const size: usize = if (data_type.layout() == .bits) 1 else @intCast(data_type.value_size());
-    const data = try arena.alignedAlloc(u8, .@"16", count * size);
-    random.bytes(data);
-    if (few) for (data, 0..) |*byte, i| {
-        byte.* = if (i % size == 0) byte.* & 3 else if (random.uintLessThan(u8, 8) == 0) 0xFF else 0;
-    };
-    column.data = data;
-    return column;
-}
-
 test "rows of every type, over several keys, agree with a comparison sort" {
-    const types = [_]schema.DataType{
-        .of(.bool),                            .of(.i8),                              .of(.u16),                             .of(.i32),
-        .of(.u32),                             .of(.i64),                             .of(.u64),                             .of(.f16),
-        .of(.f32),                             .of(.f64),                             .of(.i128),                            .of(.interval),
-        .of(.utf8),                            .of(.binary),                          .of(.date),                            .{ .tag = .timestamp, .unit = .nanosecond },
-        .{ .tag = .fixed_binary, .width = 5 }, .{ .tag = .decimal, .precision = 30 }, .{ .tag = .fixed_binary, .width = 0 }, .{ .tag = .fixed_binary, .width = 19 },
-    };
     var prng: std.Random.DefaultPrng = .init(12);
     const random = prng.random();
     var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
@@ -384,8 +348,8 @@ test "rows of every type, over several keys, agree with a comparison sort" {
         var columns: [3]Column = undefined;
         var keys: [3]Key = undefined;
         for (&columns, &keys, 0..) |*column, *key, i| {
-            const data_type = types[if (i == 0) round % types.len else random.uintLessThan(usize, types.len)];
-            column.* = try random_column(arena.allocator(), random, data_type, count);
+            const data_type = random_rows.types[if (i == 0) round % random_rows.types.len else random.uintLessThan(usize, random_rows.types.len)];
+            column.* = try random_rows.column(arena.allocator(), random, data_type, count);
             key.* = .{ .column = column, .descending = random.boolean(), .nulls_first = random.boolean() };
         }
         try expect_sorted(keys[0 .. 1 + random.uintLessThan(usize, 3)], count);

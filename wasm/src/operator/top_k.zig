@@ -19,6 +19,7 @@ const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
 const ColumnBuilder = column_builder.ColumnBuilder;
 const KeyedRows = keyed_rows.KeyedRows;
+const CompareOp = @import("../abi.zig").CompareOp;
 const assert = std.debug.assert;
 
 pub const Error = error{ OutOfMemory, TooLarge, Cancelled };
@@ -26,6 +27,9 @@ pub const Error = error{ OutOfMemory, TooLarge, Cancelled };
 /// Rows of a chunk beyond a few times the limit that are collected rather than cut.
 const uncut_rows = 1024;
 const sample_size = 512;
+/// Of several keys the others are compared row by row, where fewer rows than this part of a chunk are
+/// within the first.
+const compared_part = 16;
 
 pub const TopK = struct {
     gpa: std.mem.Allocator,
@@ -95,18 +99,41 @@ pub const TopK = struct {
         const keys = try self.keyed.order(arena, columns);
         if (try self.sampled(arena, keys, rows)) |row| {
             try self.set(self.trial, columns, row);
-            const near = try self.within(arena, self.trial, false, chunk, columns);
-            if (near.len >= self.limit and near.len <= rows.len / 2) {
+            if (try self.cut_by_trial(arena, chunk, columns, rows.len / 2)) |some| {
                 std.mem.swap([]ColumnBuilder, &self.bound, &self.trial);
                 self.known = true;
                 self.strict = true;
-                return near;
+                return some;
             }
         }
         const best = try arena.dupe(u32, rows);
         try row_order.sort_rows(self.gpa, keys, best);
         try self.tighten(columns, best[self.limit - 1]);
         return best[0..self.limit];
+    }
+
+    /// The rows that are not behind the trial, if they are at least `limit` and not too many.
+    fn cut_by_trial(self: *const TopK, arena: std.mem.Allocator, chunk: *const Chunk, columns: []const Column, many: usize) Error!?[]const u32 {
+        const within_trial = try self.within(arena, self.trial, false, chunk, columns);
+        if (within_trial.len < self.limit) return null;
+        if (within_trial.len <= many) return within_trial;
+        // Many are equal to it, perhaps, and of these the first ones do.
+        const before = try self.within(arena, self.trial, true, chunk, columns);
+        if (before.len > self.limit) return null;
+        const some = try arena.alloc(u32, self.limit);
+        @memcpy(some[0..before.len], before);
+        var next: usize = 0;
+        var count = before.len;
+        for (within_trial) |row| {
+            if (count == some.len) break;
+            if (next < before.len and before[next] == row) {
+                next += 1;
+            } else {
+                some[count] = row;
+                count += 1;
+            }
+        }
+        return some;
     }
 
     /// A row that is probably behind the best `limit` and before most others.
@@ -121,15 +148,15 @@ pub const TopK = struct {
         return sample[rank];
     }
 
-    /// Selected rows of the chunk that are not behind the bound.
+    /// Selected rows of the chunk that are not behind the bound; `strict`: that are before it.
     fn within(self: *const TopK, arena: std.mem.Allocator, bound: []const ColumnBuilder, strict: bool, chunk: *const Chunk, columns: []const Column) Error![]const u32 {
         const limits = try keyed_rows.collected(arena, bound);
-        const bits = try self.within_first(arena, &limits[0], strict and limits.len == 1, &columns[self.keyed.key_columns[0]]);
-        if (chunk.selection) |selection| bitmap.combine(.@"and", bits, bits, selection.bits);
-        const rows = try arena.alloc(u32, bitmap.count(bits, chunk.row_count));
-        const found = bitmap.indices(bits, chunk.row_count, rows);
-        assert(found == rows.len);
+        const first = try self.within_key(arena, 0, limits, strict and limits.len == 1, columns);
+        const rows = try chosen(arena, first, chunk);
         if (limits.len == 1) return rows;
+        if (rows.len > chunk.row_count / compared_part) {
+            return chosen(arena, try self.within_all(arena, limits, strict, columns), chunk);
+        }
         const keys = try self.keyed.order(arena, columns);
         const limit_keys = try self.keyed.order_alone(arena, limits);
         var count: usize = 0;
@@ -141,15 +168,26 @@ pub const TopK = struct {
         return rows[0..count];
     }
 
-    /// Rows whose first key is not behind the limit's, as bits; `strict`: that is before it.
-    fn within_first(self: *const TopK, arena: std.mem.Allocator, limit: *const Column, strict: bool, column: *const Column) Error![]u8 {
-        const key = self.keyed.keys[0];
+    /// The same by bits, key by key from the last on: before the limit, or equal to it and within the rest.
+    fn within_all(self: *const TopK, arena: std.mem.Allocator, limits: []const Column, strict: bool, columns: []const Column) Error![]u8 {
+        const rest = try self.within_key(arena, limits.len - 1, limits, strict, columns);
+        for (1..limits.len) |i| {
+            const key = limits.len - 1 - i;
+            bitmap.combine(.@"and", rest, rest, try self.within_key(arena, key, limits, false, columns));
+            bitmap.combine(.@"or", rest, rest, try self.within_key(arena, key, limits, true, columns));
+        }
+        return rest;
+    }
+
+    /// Rows whose key is not behind the limit's, as bits; `strict`: that is before it.
+    fn within_key(self: *const TopK, arena: std.mem.Allocator, index: usize, limits: []const Column, strict: bool, columns: []const Column) Error![]u8 {
+        const key = self.keyed.keys[index];
+        const limit = &limits[index];
+        const column = &columns[self.keyed.key_columns[index]];
         const bits = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), bitmap.size(column.row_count));
         if (limit.is_valid(0)) {
-            expression_module.compare_literal(if (key.descending)
-                (if (strict) .gt else .gte)
-            else
-                (if (strict) .lt else .lte), column, limit, bits);
+            const op: CompareOp = if (key.descending) (if (strict) .gt else .gte) else (if (strict) .lt else .lte);
+            expression_module.compare_literal(op, column, limit, bits);
             const validity = column.validity orelse return bits;
             if (key.nulls_first) bitmap.combine(.or_not, bits, bits, validity) else bitmap.combine(.@"and", bits, bits, validity);
             return bits;
@@ -164,3 +202,12 @@ pub const TopK = struct {
         return bits;
     }
 };
+
+/// The selected rows whose bits are set.
+fn chosen(arena: std.mem.Allocator, bits: []u8, chunk: *const Chunk) Error![]u32 {
+    if (chunk.selection) |selection| bitmap.combine(.@"and", bits, bits, selection.bits);
+    const rows = try arena.alloc(u32, bitmap.count(bits, chunk.row_count));
+    const found = bitmap.indices(bits, chunk.row_count, rows);
+    assert(found == rows.len);
+    return rows;
+}

@@ -23,6 +23,8 @@ const join_table = @import("../operator/join_table.zig");
 const Interval = @import("../core/interval.zig").Interval;
 const JoinTable = join_table.JoinTable;
 const schema = @import("../core/schema.zig");
+const text_case = @import("../kernel/text_case.zig");
+const utf8 = @import("../core/utf8.zig");
 const Column = column_module.Column;
 const DataType = schema.DataType;
 const Layout = schema.Layout;
@@ -179,7 +181,11 @@ pub fn evaluate(arena: std.mem.Allocator, expression: *const Expression, chunk: 
         .between => |node| return evaluate_between(arena, node, chunk),
         .in_list => |node| return evaluate_in(arena, node, chunk),
         .like => |node| {
-            const value = try evaluate(arena, node.value, chunk);
+            var value = try evaluate(arena, node.value, chunk);
+            // The matcher folds ASCII itself; other text comes in lower case, as its pattern did.
+            if (node.matcher.folding != .none and !try utf8.is_ascii(value.data[value.offsets[0]..value.offsets[count]])) {
+                value = try text_case.convert(.lower, arena, &value);
+            }
             const bits = try new_bits(arena, count);
             node.matcher.match_column(value.offsets, value.data, bits);
             return bool_column(count, bits, value.validity);

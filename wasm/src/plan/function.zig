@@ -121,6 +121,12 @@ pub const Call = struct {
         return self.arena.alignedAlloc(T, .fromByteUnits(column_module.alignment), self.row_count);
     }
 
+    /// An operand as a column, even if it is constant.
+    pub fn spread(self: *const Call, index: usize) Error!Column {
+        const operand = &self.operands[index];
+        return if (operand.is_constant) expression_module.repeat(self.arena, &operand.column, self.row_count) else operand.column;
+    }
+
     /// Bits for an answer that is a bool.
     pub fn new_bits(self: *const Call) Error![]align(column_module.alignment) u8 {
         return expression_module.new_bits(self.arena, self.row_count);
@@ -131,24 +137,7 @@ pub const Call = struct {
     }
 };
 
-pub const Operand = struct {
-    /// Of one row when it is constant.
-    column: Column,
-    is_constant: bool,
-
-    pub inline fn bytes_at(self: *const Operand, row: usize) []const u8 {
-        return self.column.bytes_at(if (self.is_constant) 0 else row);
-    }
-
-    pub inline fn value_at(self: *const Operand, comptime T: type, row: usize) T {
-        const pointer: [*]const T = @ptrCast(@alignCast(self.column.data.ptr));
-        return pointer[if (self.is_constant) 0 else row];
-    }
-
-    pub inline fn is_valid(self: *const Operand, row: usize) bool {
-        return self.column.is_valid(if (self.is_constant) 0 else row);
-    }
-};
+pub const Operand = @import("../kernel/operand.zig").Operand;
 
 pub fn evaluate(arena: std.mem.Allocator, result_type: DataType, node: Expression.Call, chunk: *const Chunk) Error!Column {
     const known = signature(node.function).?; // the parser has asked

@@ -11,6 +11,7 @@ const calendar = @import("../kernel/calendar.zig");
 const column_module = @import("../core/column.zig");
 const construct = @import("../kernel/construct.zig");
 const difference = @import("../kernel/difference.zig");
+const each = @import("../kernel/each.zig");
 const expression_module = @import("expression.zig");
 const function = @import("function.zig");
 const interrupt = @import("../core/interrupt.zig");
@@ -18,6 +19,7 @@ const interval_part = @import("../kernel/interval_part.zig");
 const moment = @import("../kernel/moment.zig");
 const schema = @import("../core/schema.zig");
 const temporal = @import("../kernel/temporal.zig");
+const text = @import("../kernel/text.zig");
 const time_format = @import("../kernel/time_format.zig");
 const Call = function.Call;
 const Column = column_module.Column;
@@ -260,7 +262,7 @@ fn binary(
     comptime one: fn (A, B) ?T,
 ) Error!Column {
     const out = try call.new_values(T);
-    try temporal.each(T, out, call.rows, what, call, struct {
+    try each.each(T, out, call.rows, what, call, struct {
         fn at(c: *const Call, row: usize) ?T {
             return one(c.operands[0].value_at(A, row), c.operands[1].value_at(B, row));
         }
@@ -270,7 +272,7 @@ fn binary(
 
 fn unary(call: *const Call, comptime A: type, comptime T: type, what: []const u8, comptime one: fn (A) ?T) Error!Column {
     const out = try call.new_values(T);
-    try temporal.each(T, out, call.rows, what, call, struct {
+    try each.each(T, out, call.rows, what, call, struct {
         fn at(c: *const Call, row: usize) ?T {
             return one(c.operands[0].value_at(A, row));
         }
@@ -284,11 +286,9 @@ fn operand(comptime T: type, given: *const function.Operand) arithmetic.Operand(
 }
 
 /// The values of all rows, also of a constant.
-fn spread(call: *const Call, comptime T: type, given: *const function.Operand) Error![]const T {
-    if (!given.is_constant) return given.column.values(T);
-    const values = try call.arena.alloc(T, call.row_count);
-    @memset(values, given.value_at(T, 0));
-    return values;
+fn spread(call: *const Call, comptime T: type, index: usize) Error![]const T {
+    const column = try call.spread(index);
+    return column.values(T);
 }
 
 /// Rows in which one of these operands is infinite become NULL.
@@ -346,7 +346,7 @@ fn evaluate_part(call: *const Call) Error!Column {
         .time => return time_parts(call, part),
         .interval => {
             const out = try call.new_values(i64);
-            try temporal.each(i64, out, call.rows, "a part of an interval", call, struct {
+            try each.each(i64, out, call.rows, "a part of an interval", call, struct {
                 fn at(c: *const Call, row: usize) ?i64 {
                     return interval_part.part_of(part_of_call(c), c.operands[1].value_at(Interval, row));
                 }
@@ -360,7 +360,7 @@ fn evaluate_part(call: *const Call) Error!Column {
 
 fn date_parts(call: *const Call, part: DatePart) Error!Column {
     const out = try call.new_values(i64);
-    const days = try spread(call, i32, &call.operands[1]);
+    const days = try spread(call, i32, 1);
     if (calendar_part(part)) |known| {
         switch (known) {
             inline else => |which| calendar.date_part(which, days, out),
@@ -376,7 +376,7 @@ fn date_parts(call: *const Call, part: DatePart) Error!Column {
     };
     const rows = try finite_rows(call, i32, &.{1}, call.rows);
     const Context = struct { days: []const i32, factor: i64 };
-    try temporal.each(i64, out, rows, "the epoch of a date", Context{ .days = days, .factor = factor }, struct {
+    try each.each(i64, out, rows, "the epoch of a date", Context{ .days = days, .factor = factor }, struct {
         fn at(c: Context, row: usize) ?i64 {
             return std.math.mul(i64, c.days[row], c.factor) catch null;
         }
@@ -386,7 +386,7 @@ fn date_parts(call: *const Call, part: DatePart) Error!Column {
 
 fn timestamp_parts(call: *const Call, part: DatePart) Error!Column {
     const out = try call.new_values(i64);
-    const values = try spread(call, i64, &call.operands[1]);
+    const values = try spread(call, i64, 1);
     if (call.operands[1].column.type.unit == .nanosecond) {
         for (out, values) |*to, value| to.* = if (part == .nanosecond) @mod(value, 60_000_000_000) else value;
         return call.of_values(i64, out);
@@ -406,7 +406,7 @@ fn timestamp_parts(call: *const Call, part: DatePart) Error!Column {
             const rest = @rem(value, 1000);
             to.* = @divTrunc(value, 1000) + @intFromBool(rest >= 500) - @intFromBool(rest <= -500);
         },
-        .epoch_ns => try temporal.each(i64, out, try finite_rows(call, i64, &.{1}, call.rows), "the epoch of a timestamp", values, struct {
+        .epoch_ns => try each.each(i64, out, try finite_rows(call, i64, &.{1}, call.rows), "the epoch of a timestamp", values, struct {
             fn at(v: []const i64, row: usize) ?i64 {
                 return std.math.mul(i64, v[row], 1000) catch null;
             }
@@ -419,7 +419,7 @@ fn timestamp_parts(call: *const Call, part: DatePart) Error!Column {
 
 fn time_parts(call: *const Call, part: DatePart) Error!Column {
     const out = try call.new_values(i64);
-    const values = try spread(call, i64, &call.operands[1]);
+    const values = try spread(call, i64, 1);
     if (time_part(part)) |known| {
         switch (known) {
             inline else => |which| moment.part_of_time(which, values, out),
@@ -502,9 +502,9 @@ fn evaluate_truncation(call: *const Call) Error!Column {
     const out = try call.new_values(i64);
     const unit = difference.Unit.of(part_of(call)).?;
     const fits = if (value.column.type.tag == .date)
-        truncate_dates(unit, try spread(call, i32, value), out)
+        truncate_dates(unit, try spread(call, i32, 1), out)
     else
-        truncate_timestamps(unit, try spread(call, i64, value), out);
+        truncate_timestamps(unit, try spread(call, i64, 1), out);
     const infinite = if (value.column.type.tag == .date) try keep_infinite(call, i32, out) else try keep_infinite(call, i64, out);
     if (!fits or infinite) try refuse_truncation(call, unit, out);
     return call.of_values(i64, out);
@@ -536,7 +536,7 @@ fn truncate_timestamps(unit: difference.Unit, values: []const i64, out: []i64) b
 
 /// Infinite moments stay; whether there was one.
 fn keep_infinite(call: *const Call, comptime T: type, out: []i64) Error!bool {
-    const values = try spread(call, T, &call.operands[1]);
+    const values = try spread(call, T, 1);
     if (!moment.any_infinite(T, values)) return false;
     for (out, values) |*to, value| {
         if (moment.is_infinite(T, value)) to.* = if (value > 0) std.math.maxInt(i64) else -std.math.maxInt(i64);
@@ -553,7 +553,7 @@ fn refuse_truncation(call: *const Call, unit: difference.Unit, out: []const i64)
             truncate_dates(unit, &.{call.operands[1].value_at(i32, row)}, &one)
         else
             truncate_timestamps(unit, &.{call.operands[1].value_at(i64, row)}, &one);
-        if (!fits) return temporal.out_of_range("date_trunc");
+        if (!fits) return each.out_of_range("date_trunc");
     }
 }
 
@@ -573,7 +573,7 @@ fn differences(call: *const Call, comptime T: type) Error!Column {
         try difference.diff(T, unit, operand(T, &call.operands[1]), operand(T, &call.operands[2]), rows, out);
     } else {
         const Context = struct { call: *const Call, unit: difference.Unit };
-        try temporal.each(i64, out, rows, "date_sub", Context{ .call = call, .unit = unit }, struct {
+        try each.each(i64, out, rows, "date_sub", Context{ .call = call, .unit = unit }, struct {
             fn at(c: Context, row: usize) ?i64 {
                 var ends: [2]i64 = undefined;
                 for (&ends, c.call.operands[1..3]) |*end, *given| {
@@ -619,7 +619,7 @@ fn refuse_zero(call: *const Call) Error!void {
 
 fn evaluate_interval(call: *const Call) Error!Column {
     const out = try call.new_values(Interval);
-    try temporal.each(Interval, out, call.rows, "an interval", call, struct {
+    try each.each(Interval, out, call.rows, "an interval", call, struct {
         fn at(c: *const Call, row: usize) ?Interval {
             const count = &c.operands[1];
             if (count.column.type.tag == .f64) return construct.fractional_interval(part_of(c), count.value_at(f64, row));
@@ -633,11 +633,11 @@ fn evaluate_last_day(call: *const Call) Error!Column {
     const out = try call.new_values(i32);
     const value = &call.operands[0];
     if (value.column.type.tag == .date) {
-        calendar.last_days(try spread(call, i32, value), out);
+        calendar.last_days(try spread(call, i32, 0), out);
         return without_infinite(call, i32, &.{0}, call.of_values(i32, out));
     }
     const days = try call.arena.alloc(i32, call.row_count);
-    moment.days(try spread(call, i64, value), days);
+    moment.days(try spread(call, i64, 0), days);
     calendar.last_days(days, out);
     return without_infinite(call, i64, &.{0}, call.of_values(i32, out));
 }
@@ -646,7 +646,7 @@ fn evaluate_made(call: *const Call) Error!Column {
     switch (call.id) {
         .make_date => {
             const out = try call.new_values(i32);
-            try temporal.each(i32, out, call.rows, "make_date", call, struct {
+            try each.each(i32, out, call.rows, "make_date", call, struct {
                 fn at(c: *const Call, row: usize) ?i32 {
                     return made_date(c, row);
                 }
@@ -655,7 +655,7 @@ fn evaluate_made(call: *const Call) Error!Column {
         },
         .make_time => {
             const out = try call.new_values(i64);
-            try temporal.each(i64, out, call.rows, "make_time", call, struct {
+            try each.each(i64, out, call.rows, "make_time", call, struct {
                 fn at(c: *const Call, row: usize) ?i64 {
                     return made_time(c, 0, row);
                 }
@@ -664,7 +664,7 @@ fn evaluate_made(call: *const Call) Error!Column {
         },
         .make_timestamp => {
             const out = try call.new_values(i64);
-            try temporal.each(i64, out, call.rows, "make_timestamp", call, struct {
+            try each.each(i64, out, call.rows, "make_timestamp", call, struct {
                 fn at(c: *const Call, row: usize) ?i64 {
                     return temporal.timestamp_of(made_date(c, row) orelse return null, made_time(c, 3, row) orelse return null);
                 }
@@ -690,59 +690,49 @@ fn evaluate_name(call: *const Call) Error!Column {
     const value = &call.operands[0];
     const is_date = value.column.type.tag == .date;
     const longest = 9; // September, Wednesday
-    const data = try call.arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), @as(usize, call.row_count) * longest);
-    const offsets = try call.arena.alloc(u32, call.row_count + 1);
-    var end: u32 = 0;
-    offsets[0] = 0;
-    for (offsets[1..], 0..) |*offset, row| {
+    var writer: text.Writer = try .init(call.arena, call.row_count, @as(u64, call.row_count) * longest);
+    for (0..call.row_count) |row| {
         const day = if (is_date) value.value_at(i32, row) else moment.day_of(value.value_at(i64, row));
-        const name = if (call.id == .day_name)
+        writer.put(if (call.id == .day_name)
             time_format.day_names[@intCast(calendar.part_of(.dayofweek, day))]
         else
-            time_format.month_names[@intCast(calendar.part_of(.month, day) - 1)];
-        @memcpy(data[end..][0..name.len], name);
-        end += @intCast(name.len);
-        offset.* = end;
+            time_format.month_names[@intCast(calendar.part_of(.month, day) - 1)]);
+        writer.end_row();
     }
-    const result: Column = .{ .type = call.type, .row_count = call.row_count, .validity = call.validity, .data = data[0..end], .offsets = offsets };
+    const result = writer.finish(call.type, call.validity);
     return if (is_date) without_infinite(call, i32, &.{0}, result) else without_infinite(call, i64, &.{0}, result);
 }
 
 fn read_format(call: *const Call) Error!time_format.Format {
-    const text = call.operands[1].bytes_at(0);
-    return time_format.Format.init(call.arena, text) catch |err| switch (err) {
+    const letters = call.operands[1].bytes_at(0);
+    return time_format.Format.init(call.arena, letters) catch |err| switch (err) {
         error.OutOfMemory => error.OutOfMemory,
         error.InvalidPattern => {
-            interrupt.describe("the format '{s}' of a time", .{text[0..@min(text.len, 100)]});
+            interrupt.describe("the format '{s}' of a time", .{letters[0..@min(letters.len, 100)]});
             return error.NotSupported;
         },
     };
 }
-
-/// Rows of text between two looks at the cancel byte.
-const text_block = 1024;
 
 fn evaluate_written(call: *const Call) Error!Column {
     const format = try read_format(call);
     const value = &call.operands[0];
     const kind = value.column.type;
     const zone = if (kind.zone.len == 0) "" else "UTC";
-    var data: std.array_list.Aligned(u8, .fromByteUnits(column_module.alignment)) = .empty;
-    const offsets = try call.arena.alloc(u32, call.row_count + 1);
-    offsets[0] = 0;
-    for (offsets[1..], 0..) |*offset, row| {
-        if (row % text_block == 0) try interrupt.check();
+    var writer: text.Writer = try .init(call.arena, call.row_count, 0);
+    for (0..call.row_count) |row| {
+        if (row % text.block_rows == 0) try interrupt.check();
         if (call.matters(row)) {
-            try data.ensureUnusedCapacity(call.arena, format.size_max());
-            const target = data.unusedCapacitySlice();
-            data.items.len += if (kind.tag == .date)
+            try writer.reserve(format.size_max());
+            const target = writer.data[writer.size..];
+            writer.size += if (kind.tag == .date)
                 time_format.write_date(&format, value.value_at(i32, row), target)
             else
                 time_format.write(&format, value.value_at(i64, row), kind.unit == .nanosecond, zone, target);
         }
-        offset.* = std.math.cast(u32, data.items.len) orelse return error.OutOfMemory;
+        writer.end_row();
     }
-    return .{ .type = call.type, .row_count = call.row_count, .validity = call.validity, .data = data.items, .offsets = offsets };
+    return writer.finish(call.type, call.validity);
 }
 
 fn evaluate_parsed(call: *const Call) Error!Column {
@@ -750,14 +740,14 @@ fn evaluate_parsed(call: *const Call) Error!Column {
     const out = try call.new_values(i64);
     const bits: ?[]u8 = if (call.id == .try_strptime) try call.new_bits() else null;
     for (out, 0..) |*to, row| {
-        if (row % text_block == 0) try interrupt.check();
+        if (row % text.block_rows == 0) try interrupt.check();
         to.* = 0;
-        const text = call.operands[0].bytes_at(row);
-        const found = if (call.matters(row)) parse_one(call, &format, text) else 0;
+        const given = call.operands[0].bytes_at(row);
+        const found = if (call.matters(row)) parse_one(call, &format, given) else 0;
         if (bits) |made| {
             if (found != null and call.matters(row)) bitmap.set(made.ptr, row) else bitmap.clear(made.ptr, row);
         } else if (found == null) {
-            interrupt.describe("'{s}' is not a time of the format '{s}'", .{ text[0..@min(text.len, 80)], call.operands[1].bytes_at(0) });
+            interrupt.describe("'{s}' is not a time of the format '{s}'", .{ given[0..@min(given.len, 80)], call.operands[1].bytes_at(0) });
             return error.OutOfRange;
         }
         to.* = found orelse 0;
@@ -767,7 +757,7 @@ fn evaluate_parsed(call: *const Call) Error!Column {
     return result;
 }
 
-fn parse_one(call: *const Call, format: *const time_format.Format, text: []const u8) ?i64 {
-    const found = time_format.parse(format, text) orelse return null;
+fn parse_one(call: *const Call, format: *const time_format.Format, given: []const u8) ?i64 {
+    const found = time_format.parse(format, given) orelse return null;
     return if (call.type.unit == .nanosecond) found.timestamp_nanoseconds() else found.timestamp();
 }

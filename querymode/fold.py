@@ -1,0 +1,136 @@
+"""Constants: expressions without columns are computed once, by the engine, before a plan is made."""
+
+from __future__ import annotations
+
+from querymode.bind import bind
+from querymode.errors import QueryModeError
+from querymode.expr import Aggregate, Arithmetic, Cast, Expr, Function, Literal, Negate
+from querymode.literals import natural_type
+from querymode.plan import Filter, Join, Node
+from querymode.rewrite import column_uses, identity, map_children, parts_of
+from querymode.schema import Schema
+from querymode.types import is_nested, is_vector
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from querymode._wasm import Instance
+
+_COMPUTED = (Arithmetic, Function, Negate)
+
+
+def fold(node: Node) -> Node:
+    """The plan with its constants computed. What fails stays, and fails when it is asked for."""
+    found: dict[object, Expr] = {}
+    for expression in _conditions(node, set()):
+        _collect(expression, found)
+    if not found:
+        return node
+    values = _computed(found)
+    if not values:
+        return node
+    return _Folding(values).of(node)
+
+
+def _conditions(node: Node, seen: set[int]) -> Iterator[Expr]:
+    """Expressions of filters and joins: where a constant decides what is read."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, Filter):
+        yield node.predicate
+    elif isinstance(node, Join) and node.residual is not None:
+        yield node.residual
+    for child in node.children:
+        yield from _conditions(child, seen)
+
+
+def _collect(expression: Expr, found: dict[object, Expr]) -> None:
+    if isinstance(expression, _COMPUTED) and not any(True for _ in column_uses(expression)):
+        found.setdefault(identity(expression), expression)
+        return
+    if not isinstance(expression, Aggregate):
+        for part in parts_of(expression):
+            _collect(part, found)
+
+
+def _computed(found: dict[object, Expr]) -> dict[object, Expr]:
+    """Each by itself, so that one that fails takes no other with it."""
+    from querymode.execute.single import on_instance
+
+    nothing = Schema(())
+    plans: list[tuple[object, bytes, Schema]] = []
+    for key, expression in found.items():
+        try:
+            bound = bind(expression, nothing)
+        except QueryModeError:
+            continue  # the node that holds it says what is wrong
+        if not is_nested(bound.type) and not is_vector(bound.type):
+            plans.append((key, bound.wire, Schema([("value", bound.type)])))
+    return on_instance(lambda instance: _ask(instance, plans)) if plans else {}
+
+
+def _ask(instance: Instance, plans: list[tuple[object, bytes, Schema]]) -> dict[object, Expr]:
+    from querymode._abi import NodeTag, SourceKind
+    from querymode.execute.single import outputs
+    from querymode.memory_table import Layout
+    from querymode.result import Result
+    from querymode.wire import encode_name, encode_plan
+
+    values: dict[object, Expr] = {}
+    one_row = Layout((), 1).descriptors(0)
+    for key, wire, schema in plans:
+        plan = encode_plan([], [bytes((NodeTag.PROJECT,)) + b"\x01\x00" + encode_name("value") + wire])
+        try:
+            query = instance.query_open(plan)
+            batches = list(outputs(instance, query, instance.query_push(query, SourceKind.DESCRIPTOR, data=one_row)))
+            batches += outputs(instance, query, instance.query_finish(query))
+            instance.query_close(query)
+        except QueryModeError:
+            continue
+        (row,) = Result(batches, schema, {}).rows
+        literal = Literal(row["value"])
+        natural = row["value"] is not None and natural_type(row["value"]) == schema.types[0]
+        values[key] = literal if natural else Cast(literal, schema.types[0], False)
+    return values
+
+
+class _Folding:
+    def __init__(self, values: dict[object, Expr]) -> None:
+        self._values = values
+        self._done: dict[int, tuple[Node, Node]] = {}
+
+    def of(self, node: Node) -> Node:
+        known = self._done.get(id(node))
+        if known is None:
+            known = self._done[id(node)] = (node, self._new(node))
+        return known[1]
+
+    def _new(self, node: Node) -> Node:
+        children = [self.of(child) for child in node.children]
+        if any(new is not old for new, old in zip(children, node.children, strict=True)):
+            node = node.with_children(children)
+        if isinstance(node, Filter):
+            predicate = self._folded(node.predicate)
+            return node if predicate is node.predicate else Filter(node.input, predicate)
+        if isinstance(node, Join) and node.residual is not None:
+            residual = self._folded(node.residual)
+            if residual is not node.residual:
+                return Join(
+                    node.left,
+                    node.right,
+                    node.kind,
+                    node.keys,
+                    residual,
+                    mark=node.mark,
+                    null_equal=node.null_equal,
+                )
+        return node
+
+    def _folded(self, expression: Expr) -> Expr:
+        if isinstance(expression, _COMPUTED):
+            known = self._values.get(identity(expression))
+            if known is not None:
+                return known
+        return map_children(expression, self._folded)

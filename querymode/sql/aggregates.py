@@ -1,0 +1,200 @@
+"""Aggregates in SQL. Each call becomes a column that GROUP BY computes; the same call twice is one column."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from sqlglot import exp
+
+from querymode._abi import AggregateOp
+from querymode.aggregates import BoundCall
+from querymode.errors import QueryModeError
+from querymode.expr import Aggregate, And, Column, Expr, IsNull, Literal
+from querymode.sql.rewrite import fingerprint
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from querymode.sql.expressions import Translator
+
+    #: A key of ORDER BY: does it descend, do NULLs come first?
+    SortKey = tuple[Expr, bool, bool]
+
+#: Aggregates of one value, by their names in SQL.
+_SIMPLE = {
+    "count": AggregateOp.COUNT,
+    "sum": AggregateOp.SUM,
+    "min": AggregateOp.MIN,
+    "max": AggregateOp.MAX,
+    "avg": AggregateOp.AVG,
+    "mean": AggregateOp.AVG,
+    "stddev": AggregateOp.STDDEV_SAMP,
+    "stddev_samp": AggregateOp.STDDEV_SAMP,
+    "stddev_pop": AggregateOp.STDDEV_POP,
+    "variance": AggregateOp.VAR_SAMP,
+    "var_samp": AggregateOp.VAR_SAMP,
+    "var_pop": AggregateOp.VAR_POP,
+    "median": AggregateOp.MEDIAN,
+    "first": AggregateOp.FIRST,
+    "arbitrary": AggregateOp.FIRST,
+    "last": AggregateOp.LAST,
+    "any_value": AggregateOp.ANY_VALUE,
+    "bool_and": AggregateOp.BOOL_AND,
+    "bool_or": AggregateOp.BOOL_OR,
+}
+_PERCENTILES = {
+    "quantile_cont": AggregateOp.PERCENTILE_CONT,
+    "quantile_disc": AggregateOp.PERCENTILE_DISC,
+    "quantile": AggregateOp.PERCENTILE_DISC,
+    "percentile_cont": AggregateOp.PERCENTILE_CONT,
+    "percentile_disc": AggregateOp.PERCENTILE_DISC,
+}
+_JOINED = ("string_agg", "group_concat", "listagg")
+_COUNT_IF = ("count_if", "countif")
+#: The value beside the greatest or least other one: whether that one descends.
+_BESIDE = {"arg_max": True, "max_by": True, "argmax": True, "arg_min": False, "min_by": False, "argmin": False}
+AGGREGATES = frozenset((*_SIMPLE, *_PERCENTILES, *_JOINED, *_COUNT_IF, *_BESIDE))
+#: Whether rows come in one order or another matters to these.
+_ORDERED = (AggregateOp.FIRST, AggregateOp.LAST, AggregateOp.ANY_VALUE, AggregateOp.STRING_AGG)
+
+
+class Aggregates:
+    """The aggregates of one SELECT."""
+
+    def __init__(self, translator: Translator) -> None:
+        self._translator = translator
+        self._calls: dict[tuple[Any, ...], tuple[str, Aggregate]] = {}
+        #: In what order rows come to them, if any of them says.
+        self.order: tuple[SortKey, ...] = ()
+
+    @property
+    def calls(self) -> list[tuple[str, Aggregate]]:
+        return list(self._calls.values())
+
+    @property
+    def columns(self) -> set[str]:
+        return {name for name, _ in self._calls.values()}
+
+    def call(self, node: exp.Anonymous, condition: exp.Expression | None = None) -> Expr:
+        name = self._name(node)
+        arguments, distinct, order = _arguments(node)
+        values = [self._argument(argument) for argument in arguments if not isinstance(argument, exp.Star)]
+        where = self._condition(condition)
+        if name in _BESIDE:
+            return self._beside(node, name, values, where)
+        aggregate = self._aggregate(node, name, values, distinct, where)
+        if order and aggregate.op in _ORDERED:
+            self._sort(node, [self._sort_key(term) for term in order])
+        return self._column(name, aggregate, node)
+
+    def within_group(
+        self, node: exp.Anonymous, order: Sequence[exp.Ordered], condition: exp.Expression | None
+    ) -> Expr:
+        name = self._name(node)
+        op = _PERCENTILES.get(name)
+        if op is None or len(node.expressions) != 1 or len(order) != 1:
+            raise self._translator.text.not_supported(f"{name} WITHIN GROUP", node)
+        value, descends, _ = self._sort_key(order[0])
+        fraction = self._fraction(name, self._argument(node.expressions[0]), node)
+        if descends and op == AggregateOp.PERCENTILE_DISC:
+            raise self._translator.text.not_supported(f"{name} of descending values", node)
+        extra = (Literal(1 - fraction if descends else fraction),)
+        return self._column(name, Aggregate(op, value, extra, where=self._condition(condition)), node)
+
+    # ---- the parts of a call ----
+
+    def _name(self, node: exp.Anonymous) -> str:
+        translator = self._translator
+        name = str(node.this).lower()
+        if translator.plain is not None:
+            hint = "; HAVING can" if translator.plain == "WHERE" else ""
+            message = f"{translator.plain} cannot hold aggregates such as {name}{hint}"
+            raise translator.text.error("INVALID_AGGREGATE", message, node)
+        return name
+
+    def _argument(self, node: exp.Expression) -> Expr:
+        return self._translator.in_clause("an aggregate", lambda: self._translator.expression(node))
+
+    def _condition(self, node: exp.Expression | None) -> Expr | None:
+        if node is None:
+            return None
+        return self._translator.in_clause("FILTER", lambda: self._translator.condition(node))
+
+    def _sort_key(self, term: exp.Ordered) -> SortKey:
+        return self._argument(term.this), bool(term.args.get("desc")), bool(term.args.get("nulls_first"))
+
+    def _aggregate(
+        self, node: exp.Anonymous, name: str, values: list[Expr], distinct: bool, where: Expr | None
+    ) -> Aggregate:
+        if name == "count" and not values:
+            return Aggregate(AggregateOp.COUNT_ROWS, None, where=where)
+        if name in _COUNT_IF and len(values) == 1:
+            told = self._translator.as_condition(values[0], node)
+            both = told if where is None else And((told, where))
+            return Aggregate(AggregateOp.COUNT_ROWS, None, where=both)
+        wanted = 1 if name in _SIMPLE else 2
+        if name in _JOINED and len(values) == 1:
+            values = [*values, Literal(",")]
+        if len(values) != wanted:
+            message = f"{name} takes {wanted} argument{'s' * (wanted > 1)}, not {len(values)}"
+            raise self._translator.text.error("INVALID_AGGREGATE", message, node)
+        if name in _SIMPLE:
+            return Aggregate(_SIMPLE[name], values[0], distinct=distinct, where=where)
+        if name in _JOINED:
+            return Aggregate(AggregateOp.STRING_AGG, values[0], (values[1],), distinct=distinct, where=where)
+        fraction = Literal(self._fraction(name, values[1], node))
+        return Aggregate(_PERCENTILES[name], values[0], (fraction,), distinct=distinct, where=where)
+
+    def _fraction(self, name: str, value: Expr, node: exp.Expression) -> Decimal | float | int:
+        if isinstance(value, Literal) and isinstance(value.value, (Decimal, float, int)):
+            return value.value
+        raise self._translator.text.not_supported(f"{name} with a fraction that is not a constant number", node)
+
+    def _beside(self, node: exp.Anonymous, name: str, values: list[Expr], where: Expr | None) -> Expr:
+        """`arg_max(a, b)`: the first `a` of rows that are sorted by `b`."""
+        if len(values) != 2:
+            message = f"{name} takes 2 arguments, not {len(values)}"
+            raise self._translator.text.error("INVALID_AGGREGATE", message, node)
+        present: list[Expr] = [IsNull(value, True) for value in values]
+        present += [] if where is None else [where]
+        self._sort(node, [(values[1], _BESIDE[name], False)])
+        return self._column(name, Aggregate(AggregateOp.FIRST, values[0], where=And(tuple(present))), node)
+
+    def _sort(self, node: exp.Expression, keys: list[SortKey]) -> None:
+        """All aggregates of a SELECT see rows in one order."""
+        if self.order and _order_key(self.order) != _order_key(keys):
+            raise self._translator.text.not_supported("another ORDER BY in an aggregate of the same SELECT", node)
+        self.order = tuple(keys)
+
+    def _column(self, name: str, aggregate: Aggregate, node: exp.Expression) -> Expr:
+        key = fingerprint(aggregate)
+        if key not in self._calls:
+            names = self._translator.names
+            try:
+                data_type = BoundCall(aggregate, names).type  # type: ignore[arg-type]
+            except QueryModeError as failure:
+                raise self._translator.text.located(failure, node) from None
+            self._calls[key] = (names.new(name, data_type), aggregate)
+        return Column(self._calls[key][0])
+
+
+def _order_key(keys: Sequence[SortKey]) -> list[object]:
+    return [(fingerprint(value), descends, first) for value, descends, first in keys]
+
+
+def _arguments(node: exp.Anonymous) -> tuple[Sequence[exp.Expression], bool, list[exp.Ordered]]:
+    """The arguments of an aggregate, whether they are DISTINCT, and the ORDER BY behind the last one."""
+    arguments = list(node.expressions)
+    distinct = bool(arguments) and isinstance(arguments[0], exp.Distinct)
+    if distinct:
+        arguments = [*arguments[0].expressions, *arguments[1:]]
+    order: list[exp.Ordered] = []
+    if arguments and isinstance(arguments[-1], exp.Order):
+        order = arguments[-1].expressions
+        arguments[-1] = arguments[-1].this
+        if isinstance(arguments[-1], exp.Distinct):
+            distinct = True
+            arguments = [*arguments[:-1], *arguments[-1].expressions]
+    return arguments, distinct, order
