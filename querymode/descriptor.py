@@ -29,7 +29,6 @@ from querymode.plan import (
     GroupBy,
     Join,
     Limit,
-    MapBatches,
     Node,
     Project,
     Repeat,
@@ -232,7 +231,9 @@ class Decoder:
             self._depth = 0
             rule = _DECODERS.get(part.get("node"))  # type: ignore[arg-type]
             if rule is None:
-                raise error("NOT_SUPPORTED", f"the descriptor has a node {part.get('node')!r}, which is unknown")
+                raise error(
+                    "NOT_SUPPORTED", f"the descriptor has a node {part.get('node')!r}, which is unknown"
+                )
             try:
                 self._nodes.append(rule(self, part))
             except RecursionError:

@@ -130,7 +130,9 @@ class JoinMethods(FrameBase):
         for node in nodes:
             for name, data_type in node.schema:
                 types[name] = _common("concat", name, types.get(name, data_type), data_type)
-        parts = [_projected(node, [(name, _of_type(node, name, types[name])) for name in types]) for node in nodes]
+        parts = [
+            _projected(node, [(name, _of_type(node, name, types[name])) for name in types]) for node in nodes
+        ]
         return self._with(Union(parts))
 
     def distinct(self) -> DataFrame:
@@ -247,9 +249,13 @@ def _check_join(
     if (mark is None) == (how == "mark") or not isinstance(mark, (str, type(None))):
         raise error("QUERY_FAILED", "mark= names the column of a join with how='mark', and of no other")
     if how == "cross" and (keys or where is not None):
-        raise error("QUERY_FAILED", "a cross join takes every row with every row: it has neither keys nor where=")
+        raise error(
+            "QUERY_FAILED", "a cross join takes every row with every row: it has neither keys nor where="
+        )
     if how not in ("cross", "single") and not keys and where is None:
-        raise error("QUERY_FAILED", "join takes on=, left_on= and right_on=, or where=; how='cross' takes none")
+        raise error(
+            "QUERY_FAILED", "join takes on=, left_on= and right_on=, or where=; how='cross' takes none"
+        )
 
 
 class _Joining:
@@ -336,7 +342,11 @@ class _Joining:
             for ours, theirs in self._keys:
                 assert isinstance(ours, Column)
                 merged[ours.name] = Coalesce((ours, self._renamed(theirs)))
-        items = [(name, merged.get(name, Column(name))) for name in self._left.schema.names if name not in ours_gone]
+        items = [
+            (name, merged.get(name, Column(name)))
+            for name in self._left.schema.names
+            if name not in ours_gone
+        ]
         return items + [(shown, Column(self._names[name])) for name, shown in self._shown.items()]
 
 
@@ -388,7 +398,8 @@ def _aligned(what: str, first: Node, others: Sequence[object]) -> list[Node]:
         types = [_common(what, *parts) for parts in zip(names, types, node.schema.types, strict=True)]
     return [
         _projected(
-            node, [(name, _of_type(node, name, one)) for name, one in zip(node.schema.names, types, strict=True)]
+            node,
+            [(name, _of_type(node, name, one)) for name, one in zip(node.schema.names, types, strict=True)],
         )
         for node in nodes
     ]
@@ -399,7 +410,9 @@ def _sides(what: str, first: Node, other: object) -> tuple[Node, Node, list[tupl
     left, right = _aligned(what, first, (other,))
     names = left.schema.names
     fresh = _unused_names(right.schema.names, names)
-    right = _projected(right, [(new, Column(old)) for new, old in zip(fresh, right.schema.names, strict=True)])
+    right = _projected(
+        right, [(new, Column(old)) for new, old in zip(fresh, right.schema.names, strict=True)]
+    )
     return left, right, [(Column(a), Column(b)) for a, b in zip(names, fresh, strict=True)]
 
 

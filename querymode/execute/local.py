@@ -198,7 +198,8 @@ class QueryRun:
         for stage in self._stages:
             self._results[id(stage)] = self.run_stage(stage)
             self._release_inputs(stage)
-        lanes = self._results[id(self.last)]
+        # Of the last stage as it was planned: its final plan may have become a stage of its own.
+        lanes = self._results[id(self._stages[-1])]
         answer.batches = [batch.data for lane in lanes for batch in lane]
         answer.row_count = sum(batch.row_count for lane in lanes for batch in lane)
         answer.result_bytes = self.held
