@@ -1042,7 +1042,7 @@ fn mark_used(query: *const Query, filter_count: usize, used: []bool) void {
             for (aggregate.keys) |*key| mark_columns(&key.expression, used);
             for (aggregate.calls) |*call| if (call.argument) |*argument| mark_columns(argument, used);
         },
-        .filter, .sort, .limit, .gather => @memset(used, true),
+        .filter, .sort, .limit, .gather, .partition, .merge, .repeat => @memset(used, true),
     }
 }
 
