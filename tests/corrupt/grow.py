@@ -110,7 +110,9 @@ class Grower:
     def merge(self) -> bytes:
         bounds = self.random.randrange(4)
         order, types = self.order()
-        values = [self.value(data_type, self.random.random() < 0.2) for data_type in types * bounds.bit_count()]
+        values = [
+            self.value(data_type, self.random.random() < 0.2) for data_type in types * bounds.bit_count()
+        ]
         return bytes((NodeTag.MERGE, bounds)) + order + b"".join(values)
 
     def partition(self) -> bytes:
