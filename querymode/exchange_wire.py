@@ -33,7 +33,7 @@ def encode_merge(
 ) -> bytes:
     """The first step: sorted runs become one. Keys and rows are those of the sort that made the runs.
 
-    Bounds are a value per key (`encode_bound`): rows from `lower` on and before `upper`, in the sort's own order.
+    Bounds are a value per key (`encode_bound`): rows from `lower` on and before `upper`, in the sort's order.
     """
     flags = (_HAS_LOWER if lower is not None else 0) | (_HAS_UPPER if upper is not None else 0)
     bounds = b"".join(lower or ()) + b"".join(upper or ())
