@@ -139,7 +139,7 @@ fn indices(comptime T: type, unit: Unit, values: Operand(T), start: usize, out: 
             if (calendar_part(unit)) |part| {
                 switch (part) {
                     inline .year, .isoyear, .decade, .century_index, .millennium_index, .month_index, .quarter_index => |known| {
-                        if (T == i32) calendar.date_part(known, chunk, out) else moment.date_part(known, chunk, out);
+                        if (T == i32) _ = calendar.date_part(known, chunk, out) else moment.date_part(known, chunk, out);
                         return true;
                     },
                     else => unreachable,

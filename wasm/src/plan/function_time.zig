@@ -199,9 +199,17 @@ pub fn evaluate(call: *const Call) Error!Column {
         .date_trunc => return evaluate_truncation(call),
         .date_diff, .date_sub => return evaluate_difference(call),
         .add_interval, .subtract_interval => return evaluate_moved(call),
-        .add_days => return binary(call, i32, i32, i32, "a date and days", temporal.add_days),
-        .subtract_days => return binary(call, i32, i32, i32, "a date and days", temporal.subtract_days),
-        .subtract_dates => return binary(call, i32, i32, i64, "dates", total(i32, i32, i64, temporal.date_difference)),
+        .add_days, .subtract_days => {
+            const out = try call.new_values(i32);
+            const sign: temporal.Sign = if (call.id == .add_days) .plus else .minus;
+            try temporal.dates_and_days(operand(i32, &call.operands[0]), operand(i32, &call.operands[1]), sign, call.rows, out);
+            return call.of_values(i32, out);
+        },
+        .subtract_dates => {
+            const out = try call.new_values(i64);
+            temporal.subtract_dates(try spread(call, i32, 0), try spread(call, i32, 1), out);
+            return call.of_values(i64, out);
+        },
         .subtract_timestamps => return binary(call, i64, i64, Interval, "the difference of timestamps", temporal.timestamp_difference),
         .age => {
             const result = try binary(call, i64, i64, Interval, "age", total(i64, i64, Interval, difference.age));
@@ -341,7 +349,7 @@ fn evaluate_part(call: *const Call) Error!Column {
     const part = part_of(call);
     const value = &call.operands[1];
     switch (value.column.type.tag) {
-        .date => return without_infinite(call, i32, &.{1}, try date_parts(call, part)),
+        .date => return date_parts(call, part),
         .timestamp => return without_infinite(call, i64, &.{1}, try timestamp_parts(call, part)),
         .time => return time_parts(call, part),
         .interval => {
@@ -362,10 +370,11 @@ fn date_parts(call: *const Call, part: DatePart) Error!Column {
     const out = try call.new_values(i64);
     const days = try spread(call, i32, 1);
     if (calendar_part(part)) |known| {
-        switch (known) {
+        const near = switch (known) {
             inline else => |which| calendar.date_part(which, days, out),
-        }
-        return call.of_values(i64, out);
+        };
+        const result = call.of_values(i64, out);
+        return if (near) result else without_infinite(call, i32, &.{1}, result);
     }
     const factor: i64 = switch (part) {
         .epoch_ms => 86_400_000,
@@ -381,7 +390,7 @@ fn date_parts(call: *const Call, part: DatePart) Error!Column {
             return std.math.mul(i64, c.days[row], c.factor) catch null;
         }
     }.at);
-    return call.of_values(i64, out);
+    return without_infinite(call, i32, &.{1}, call.of_values(i64, out));
 }
 
 fn timestamp_parts(call: *const Call, part: DatePart) Error!Column {
