@@ -30,6 +30,7 @@ const pipeline = @import("pipeline.zig");
 const prune = @import("prune.zig");
 const segments_module = @import("format/segments.zig");
 const ChunkReader = column_chunk.ChunkReader;
+const CodedRows = @import("format/parquet/coded_rows.zig").CodedRows;
 const Column = column_module.Column;
 const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
 const DataType = @import("core/schema.zig").DataType;
@@ -146,8 +147,8 @@ pub const Scan = struct {
     /// Inputs that somebody behind the filter names.
     used: []bool = &.{},
     known: []Known = &.{},
-    /// Codes of the cut's rows, for inputs that are known by them.
-    codes: []std.ArrayList(u32) = &.{},
+    /// The cut's rows, for inputs that are known by their codes.
+    coded: []CodedRows = &.{},
     /// Rows that may match, and how far they have been cut.
     ranges: []const RowRange,
     range_index: usize = 0,
@@ -197,8 +198,8 @@ pub const Scan = struct {
         mark_used(query, self.filter_count, self.used);
         self.known = try arena.alloc(Known, inputs.len);
         try self.open_readers(arena);
-        self.codes = try arena.alloc(std.ArrayList(u32), inputs.len);
-        for (self.codes) |*codes| codes.* = .empty;
+        self.coded = try arena.alloc(CodedRows, inputs.len);
+        @memset(self.coded, .{});
         try self.open_terms(arena);
         return self;
     }
@@ -307,7 +308,7 @@ pub const Scan = struct {
     fn release(self: *Scan) void {
         for (self.leaves) |*leaf| leaf.deinit();
         for (self.builders) |*builder| builder.deinit();
-        for (self.codes) |*codes| codes.deinit(self.gpa);
+        for (self.coded) |*coded| coded.deinit(self.gpa);
         self.surviving.deinit(self.gpa);
         self.needs.deinit(self.gpa);
         self.scratch_needs.deinit(self.gpa);
@@ -763,9 +764,8 @@ pub const Scan = struct {
                 builder.* = part;
             },
             .codes => {
-                const codes = self.codes[input].items;
-                for (rows, 0..) |row, i| codes[i] = codes[row];
-                try self.decode_codes(input, codes[0..rows.len]);
+                try self.coded[input].keep(self.gpa, rows);
+                try self.decode_codes(input);
             },
             .unread => {
                 builder.reset();
@@ -814,7 +814,7 @@ pub const Scan = struct {
         if (!try self.know_codes(input, cut)) return null;
         const verdicts = term.verdicts orelse try self.judge_dictionary(term, input) orelse return null;
         const bits = try arena.alloc(u8, bitmap.size(cut.count));
-        verdict_bits(verdicts, self.codes[input].items, bits);
+        self.coded[input].judge(verdicts, bits);
         if (before) |selection| bitmap.combine(.@"and", bits, bits, selection.bits);
         return .{ .bits = bits, .count = @intCast(bitmap.count(bits, cut.count)) };
     }
@@ -836,9 +836,8 @@ pub const Scan = struct {
         try reader.node.skip_to(cut.row);
         const leaf = &reader.node.leaves[0];
         if (!leaf.has_codes(cut.count)) return false;
-        try self.codes[input].ensureTotalCapacity(self.gpa, cut.count + code_slack);
-        self.codes[input].items.len = cut.count;
-        try leaf.read_codes(self.codes[input].items);
+        self.coded[input].reset();
+        try leaf.read_codes(&self.coded[input], cut.count);
         self.known[input] = .codes;
         return true;
     }
@@ -873,7 +872,7 @@ pub const Scan = struct {
         errdefer interrupt.describe_column(@intCast(input));
         switch (self.known[input]) {
             .values => return,
-            .codes => try self.decode_codes(input, self.codes[input].items),
+            .codes => try self.decode_codes(input),
             .unread => {
                 self.builders[input].reset();
                 try reader.node.skip_to(cut.row);
@@ -883,28 +882,11 @@ pub const Scan = struct {
         self.known[input] = .values;
     }
 
-    /// Rows from their codes, NULL being the one behind the dictionary.
-    fn decode_codes(self: *Scan, input: usize, codes: []u32) Error!void {
-        const builder = &self.builders[input];
-        const values = &self.readers[input].?.node.leaves[0].values;
-        builder.reset();
-        const null_code = values.dictionary_count();
-        var valid: usize = 0;
-        for (codes) |code| valid += @intFromBool(code != null_code);
-        if (valid < codes.len) {
-            const bits = (try builder.extend_validity(0, codes.len, true)).?;
-            var dense: usize = 0;
-            for (codes, 0..) |code, row| {
-                if (code == null_code) {
-                    bitmap.clear(bits.ptr, row);
-                } else {
-                    codes[dense] = code;
-                    dense += 1;
-                }
-            }
-        }
-        try values.append_of_dictionary(builder, codes[0..valid]);
-        try builder.settle(@intCast(codes.len));
+    /// Values of all rows that are known by their codes.
+    fn decode_codes(self: *Scan, input: usize) Error!void {
+        const coded = &self.coded[input];
+        self.builders[input].reset();
+        try self.readers[input].?.node.leaves[0].append_coded(&self.builders[input], coded, 0, coded.row_count);
     }
 
     /// An input's column; one that nobody looks at has no values.
@@ -969,9 +951,6 @@ const index_size_always = 8 << 20;
 /// Where pages leave at most this part of a row group, the filter is run before the rest is asked for.
 const few_rows_part = 8;
 
-/// Decoders of codes store whole vectors.
-const code_slack = 16;
-
 /// Rows of a cut, around selected ones.
 const Span = struct {
     begin: u32,
@@ -1004,20 +983,6 @@ fn find_spans(arena: std.mem.Allocator, rows: []const u32) Error![]const Span {
         first = i + 1;
     }
     return spans.items;
-}
-
-/// One bit per code: what the verdict on it is.
-fn verdict_bits(verdicts: []const u8, codes: []const u32, bits: []u8) void {
-    const whole = codes.len / 8;
-    for (bits[0..whole], 0..) |*byte, i| {
-        var value: u8 = 0;
-        inline for (0..8) |bit| value |= verdicts.ptr[codes.ptr[i * 8 + bit]] << bit;
-        byte.* = value;
-    }
-    if (codes.len % 8 == 0) return;
-    var value: u8 = 0;
-    for (codes[whole * 8 ..], 0..) |code, bit| value |= verdicts[code] << @intCast(bit);
-    bits[whole] = value;
 }
 
 fn find_span(leaf: *const ChunkReader, span: metadata.Span) ?[]const u8 {

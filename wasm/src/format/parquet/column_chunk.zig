@@ -24,12 +24,12 @@ const page_header = @import("page_header.zig");
 const page_index = @import("page_index.zig");
 const rle = @import("../../encoding/rle.zig");
 const segments_module = @import("../segments.zig");
-const spread = @import("../../encoding/spread.zig");
 const snappy = @import("../../codec/snappy.zig");
 const statistics = @import("statistics.zig");
 const values_module = @import("values.zig");
 const zstd = @import("../../codec/zstd.zig");
 const Chunk = metadata.Chunk;
+const CodedRows = @import("coded_rows.zig").CodedRows;
 const ColumnBuilder = @import("../../core/column_builder.zig").ColumnBuilder;
 const Leaf = metadata.Leaf;
 const PageHeader = page_header.PageHeader;
@@ -703,7 +703,7 @@ pub const ChunkReader = struct {
         self.part_validity.items.len = bitmap.size(count);
         const valid_count = try self.read_levels(current, self.part_validity.items, 0, count);
         const bits = (try builder.extend_validity(first, rows.len, true)).?;
-        const valid = rank_rows(self.part_validity.items, rows, base, bits, first, places);
+        const valid = bitmap.rank_rows(self.part_validity.items, rows, base, bits, first, places);
         try self.values.append_chosen(builder, valid_count, places[0..valid]);
     }
 
@@ -728,54 +728,50 @@ pub const ChunkReader = struct {
         return left == 0;
     }
 
-    /// The codes of the next `count` rows, for which `has_codes` holds. A NULL has the code behind the
-    /// last one of the dictionary.
-    pub fn read_codes(self: *ChunkReader, target: []u32) Error!void {
+    /// Adds the codes of the next `count` rows, for which `has_codes` holds, to `coded`.
+    pub fn read_codes(self: *ChunkReader, coded: *CodedRows, count: u32) Error!void {
+        try coded.reserve(self.gpa, count);
         var done: u32 = 0;
-        while (done < target.len) {
+        while (done < count) {
             if (self.current == null) try self.begin_page();
             const current = &(self.current orelse continue);
             if (current.entries_left == 0) {
                 self.current = null;
                 continue;
             }
-            const step: u32 = @intCast(@min(target.len - done, current.entries_left));
-            try self.read_page_codes(current, target[done..][0..step]);
+            const step = @min(count - done, current.entries_left);
+            try self.read_page_codes(current, coded, step);
             self.consume(step);
             done += step;
         }
-        self.row += target.len;
+        self.row += count;
     }
 
-    fn read_page_codes(self: *ChunkReader, current: *Current, target: []u32) Error!void {
-        const count: u32 = @intCast(target.len);
-        const null_code = self.values.dictionary_count();
-        if (!self.values.has_codes()) {
-            // A page without values has no codes either.
-            @memset(target, null_code);
-            const levels_only = try self.read_levels_only(current, count);
-            return if (levels_only == 0) {} else invalid("a page has fewer values than it says");
+    fn read_page_codes(self: *ChunkReader, current: *Current, coded: *CodedRows, count: u32) Error!void {
+        var valid = count;
+        if (self.leaf.max_definition == 0 or
+            (current.definition == .rle and try current.definition.rle.take_run(1, count)))
+        {
+            coded.add_valid(count);
+        } else {
+            valid = try self.read_levels(current, coded.validity.items, coded.row_count, count);
+            coded.add_rows(count, valid);
         }
-        const all_valid = self.leaf.max_definition == 0 or
-            (current.definition == .rle and try current.definition.rle.take_run(1, count));
-        if (all_valid) return self.values.take_codes(target);
-        try self.part_validity.ensureTotalCapacity(self.gpa, bitmap.size(count) + slack);
-        self.part_validity.items.len = bitmap.size(count);
-        const bits = self.part_validity.items;
-        const valid = try self.read_levels(current, bits, 0, count);
-        try self.values.take_codes(target[0..valid]);
-        if (valid == count) return;
-        spread.spread(u32, target, valid, bits, count);
-        for (target, 0..) |*code, row| {
-            if (!bitmap.get(bits.ptr, row)) code.* = null_code;
-        }
+        // A page of NULLs may lack codes altogether.
+        if (self.values.has_codes()) return self.values.take_codes(coded, valid);
+        if (valid > 0) return invalid("a page has fewer values than it says");
     }
 
-    fn read_levels_only(self: *ChunkReader, current: *Current, count: u32) Error!u32 {
-        if (self.leaf.max_definition == 0) return count;
-        try self.part_validity.ensureTotalCapacity(self.gpa, bitmap.size(count) + slack);
-        self.part_validity.items.len = bitmap.size(count);
-        return self.read_levels(current, self.part_validity.items, 0, count);
+    /// The values of rows `first` to `first + count` of those that `coded` knows, behind the rows of
+    /// `builder`.
+    pub fn append_coded(self: *ChunkReader, builder: *ColumnBuilder, coded: *CodedRows, first: u32, count: u32) Error!void {
+        coded.expand();
+        const codes = coded.codes_of(first, count);
+        const before = builder.row_count;
+        const bits = try builder.extend_validity(before, count, codes.len < count);
+        if (coded.has_nulls) if (bits) |target| bitmap.copy(target, before, coded.validity.items, first, count);
+        try self.values.append_of_dictionary(builder, codes);
+        try builder.settle(count);
     }
 
     /// Definition levels as bits behind row `first`; returns how many rows have a value.
@@ -895,26 +891,6 @@ pub const ChunkReader = struct {
         return error.InvalidFormat;
     }
 };
-
-/// Where the chosen rows that are valid lie among the values, and their validity from bit `first` on.
-/// Returns how many are valid.
-fn rank_rows(validity: []const u8, rows: []const u32, base: u32, bits: []u8, first: u32, places: []u32) usize {
-    var found: usize = 0;
-    var before: u32 = 0; // values before byte `byte`
-    var byte: u32 = 0;
-    for (rows, 0..) |row, i| {
-        const local = row - base;
-        while (byte < local / 8) : (byte += 1) before += @popCount(validity[byte]);
-        if (!bitmap.get(validity.ptr, local)) {
-            bitmap.clear(bits.ptr, first + i);
-            continue;
-        }
-        const below: u8 = (@as(u8, 1) << @intCast(local % 8)) - 1;
-        places[found] = before + @popCount(validity[byte] & below);
-        found += 1;
-    }
-    return found;
-}
 
 /// The page that holds a row: the last one that begins at or before it.
 fn page_of(index: *const page_index.OffsetIndex, row: u64) usize {

@@ -17,6 +17,7 @@ const metadata = @import("metadata.zig");
 const plain = @import("../../encoding/plain.zig");
 const rle = @import("../../encoding/rle.zig");
 const utf8 = @import("../../core/utf8.zig");
+const CodedRows = @import("coded_rows.zig").CodedRows;
 const Column = @import("../../core/column.zig").Column;
 const ColumnBuilder = @import("../../core/column_builder.zig").ColumnBuilder;
 const Encoding = metadata.Encoding;
@@ -234,12 +235,24 @@ pub const ValueReader = struct {
         return if (self.dictionary) |*builder| builder.row_count else 0;
     }
 
-    /// The next `count` codes of a page that has them, each less than `dictionary_count`.
-    pub fn take_codes(self: *ValueReader, target: []u32) Error!void {
-        try self.decoder.codes.read(target);
+    /// Adds the next `count` codes of a page that has them, each less than `dictionary_count`.
+    pub fn take_codes(self: *ValueReader, coded: *CodedRows, count: u32) Error!void {
+        var checked = coded.codes.items.len;
+        const stretch_count = coded.stretches.items.len;
+        coded.codes.items.len += count;
+        try self.decoder.codes.read_noting(coded.codes.items, @intCast(checked), &coded.stretches);
+        for (coded.stretches.items[stretch_count..]) |stretch| {
+            try self.check_codes(coded.codes.items[checked..stretch.first]);
+            try self.check_codes(&.{stretch.value});
+            checked = stretch.first + stretch.count;
+        }
+        try self.check_codes(coded.codes.items[checked..]);
+    }
+
+    fn check_codes(self: *const ValueReader, codes: []const u32) Error!void {
         var greatest: u32 = 0;
-        for (target) |code| greatest = @max(greatest, code);
-        if (target.len > 0 and greatest >= self.dictionary_count()) return invalid("a code beyond the end of its dictionary");
+        for (codes) |code| greatest = @max(greatest, code);
+        if (codes.len > 0 and greatest >= self.dictionary_count()) return invalid("a code beyond the end of its dictionary");
     }
 
     /// Values of the dictionary, behind the dense ones of `builder`.
