@@ -120,12 +120,44 @@ pub const CodedRows = struct {
         self.stretches.clearRetainingCapacity();
     }
 
+    /// The first row of every code whose bit is not yet set in `seen`; it is afterwards. NULLs are left out.
+    pub fn first_rows(self: *const CodedRows, arena: std.mem.Allocator, seen: []u8) error{OutOfMemory}![]const u32 {
+        assert(self.stretches.items.len == 0);
+        var rows: std.ArrayList(u32) = .empty;
+        var next: usize = 0;
+        for (0..self.row_count) |row| {
+            if (self.has_nulls and !bitmap.get(self.validity.items.ptr, row)) continue;
+            const code = self.codes.items[next];
+            next += 1;
+            if (bitmap.get(seen.ptr, code)) continue;
+            bitmap.set(seen.ptr, code);
+            try rows.append(arena, @intCast(row));
+        }
+        return rows.items;
+    }
+
     /// Which of the codes belong to rows `first` to `first + count`.
     pub fn codes_of(self: *const CodedRows, first: u32, count: u32) []u32 {
         if (!self.has_nulls) return self.codes.items[first..][0..count];
         const begin = bitmap.count(self.validity.items, first);
         const end = bitmap.count(self.validity.items, first + count);
         return self.codes.items[begin..end];
+    }
+
+    /// How many rows from `first` on have values of at most `limit` bytes together, where code c stands
+    /// for the bytes between `offsets[c]` and `offsets[c + 1]`. One at least.
+    pub fn rows_within(self: *const CodedRows, offsets: []const u32, first: u32, limit: u64) u32 {
+        assert(self.stretches.items.len == 0 and first < self.row_count);
+        var next = if (self.has_nulls) bitmap.count(self.validity.items, first) else first;
+        var size: u64 = 0;
+        for (first..self.row_count) |row| {
+            if (self.has_nulls and !bitmap.get(self.validity.items.ptr, row)) continue;
+            const code = self.codes.items[next];
+            size += offsets[code + 1] - offsets[code];
+            if (size > limit and row > first) return @intCast(row - first);
+            next += 1;
+        }
+        return self.row_count - first;
     }
 };
 
@@ -229,6 +261,39 @@ test "rows come back as they went in, are judged one by one, and are kept" {
         };
         try coded.keep(testing.allocator, chosen[0..count]);
         try expect_rows(&coded, kept[0..count]);
+        if (count > 0) try expect_within(random, &coded, kept[0..count]);
+        try expect_first(&coded, kept[0..count]);
     }
     try testing.expect(noted > 100);
+}
+
+/// Code c has c bytes.
+fn expect_within(random: std.Random, coded: *const CodedRows, rows: []const ?u32) !void {
+    var offsets: [21]u32 = undefined;
+    for (&offsets, 0..) |*offset, code| offset.* = @intCast(code * (code -| 1) / 2);
+    const first = random.uintLessThan(u32, @intCast(rows.len));
+    const limit = random.uintLessThan(u32, 500);
+    const count = coded.rows_within(&offsets, first, limit);
+    var size: u32 = 0;
+    for (rows[first..][0..count]) |row| size += row orelse 0;
+    try testing.expect(count == 1 or (count > 1 and size <= limit));
+    if (first + count < rows.len) try testing.expect(size + rows[first + count].? > limit);
+}
+
+fn expect_first(coded: *const CodedRows, rows: []const ?u32) !void {
+    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    defer arena.deinit();
+    var seen: [3]u8 = .{ 0b101, 0, 0 };
+    const found = try coded.first_rows(arena.allocator(), &seen);
+    var next: usize = 0;
+    var before: [21]bool = @splat(false);
+    before[0], before[2] = .{ true, true };
+    for (rows, 0..) |row, i| if (row) |code| {
+        if (before[code]) continue;
+        before[code] = true;
+        try testing.expectEqual(i, found[next]);
+        next += 1;
+    };
+    try testing.expectEqual(next, found.len);
+    for (before[0..20], 0..) |known, code| try testing.expectEqual(known, bitmap.get(&seen, code));
 }

@@ -175,6 +175,17 @@ pub const ChunkReader = struct {
         self.part_validity.deinit(self.gpa);
     }
 
+    /// Bytes of a row, as far as the footer knows: on average, but no less than a value of fixed size
+    /// takes even in rows that are NULL.
+    pub fn row_size(self: *const ChunkReader) u64 {
+        const size = @min(self.chunk.uncompressed_size, ratio_max(self.chunk.codec) *| self.chunk.compressed_size);
+        const fixed = switch (self.leaf.type.layout()) {
+            .none, .bits, .bytes, .list, .structure => 0,
+            else => self.leaf.type.value_size(),
+        };
+        return @max(size / @max(1, self.options.row_count), fixed);
+    }
+
     fn repeats(self: *const ChunkReader) bool {
         return self.leaf.max_repetition > 0;
     }
@@ -707,25 +718,39 @@ pub const ChunkReader = struct {
         try self.values.append_chosen(builder, valid_count, places[0..valid]);
     }
 
-    /// Whether the next `count` rows are all in pages of codes.
-    pub fn has_codes(self: *ChunkReader, count: u32) bool {
-        if (self.repeats() or self.leaf.max_definition > 1) return false;
-        var left: u64 = count;
-        if (self.current) |current| {
-            if (!self.values.has_codes()) return false;
-            left -|= current.entries_left;
-        }
+    const PageKinds = struct { coded: bool = false, other: bool = false };
+
+    /// Which pages hold rows of `begin` to `end`, of those that are here and have not been read.
+    fn page_kinds(self: *const ChunkReader, begin: u64, end: u64) PageKinds {
+        var kinds: PageKinds = .{};
+        if (self.current) |current| if (current.entries_left > 0 and current.first_row < end and current.end_row.? > begin) {
+            if (self.values.has_codes()) kinds.coded = true else kinds.other = true;
+        };
         for (self.queue.items[self.queue_first..]) |*page| {
-            if (left == 0) return true;
+            if (page.first_row >= end or page.end_row().? <= begin or page.row_count == 0) continue;
             const encoding = switch (page.header.page) {
                 .data => |header| header.encoding,
                 .data_v2 => |header| header.encoding,
-                .dictionary, .index => return false,
+                .dictionary, .index => unreachable,
             };
-            if (encoding != .rle_dictionary and encoding != .plain_dictionary) return false;
-            left -|= page.row_count.?;
+            if (encoding == .rle_dictionary or encoding == .plain_dictionary) kinds.coded = true else kinds.other = true;
         }
-        return left == 0;
+        return kinds;
+    }
+
+    /// Whether rows `begin` to `end`, which are here, are all in pages of codes.
+    pub fn has_codes(self: *const ChunkReader, begin: u64, end: u64) bool {
+        if (self.repeats() or self.leaf.max_definition > 1) return false;
+        const kinds = self.page_kinds(begin, end);
+        return kinds.coded and !kinds.other;
+    }
+
+    /// Bytes that one of the rows `begin` to `end` takes by way of the dictionary, at most. Where values
+    /// repeat, a row has as many as rows have on average.
+    pub fn coded_row_size(self: *const ChunkReader, begin: u64, end: u64) u64 {
+        const size: u64 = self.values.entry_size_max;
+        if (self.repeats()) return size *| (self.chunk.value_count / self.options.row_count + 1);
+        return if (size > 0 and self.page_kinds(begin, end).coded) size else 0;
     }
 
     /// Adds the codes of the next `count` rows, for which `has_codes` holds, to `coded`.
@@ -906,7 +931,7 @@ fn page_of(index: *const page_index.OffsetIndex, row: u64) usize {
 /// The most that a codec makes of a byte. Snappy copies 64 bytes with 3, LZ4 255 with 1, deflate 258
 /// with 2 bits; a zstd block of 4 bytes gives 128 KiB; a brotli command of some bits up to 16 MiB, of
 /// which we take what a page of 1 GiB could need.
-fn ratio_max(codec: metadata.Codec) u64 {
+pub fn ratio_max(codec: metadata.Codec) u64 {
     return switch (codec) {
         .uncompressed => 1,
         .snappy => 32,

@@ -56,6 +56,8 @@ pub const ValueReader = struct {
     page_arena: std.heap.ArenaAllocator,
     /// The chunk's dictionary, as values of ours.
     dictionary: ?ColumnBuilder = null,
+    /// Of texts and binaries: bytes of the dictionary's longest one.
+    entry_size_max: u32 = 0,
     codes: std.ArrayList(u32) = .empty,
     raw: Bytes = .empty,
     raw_offsets: std.ArrayList(u32) = .empty,
@@ -152,6 +154,7 @@ pub const ValueReader = struct {
         try builder.settle(value_count);
         self.decoder = .none;
         self.dictionary = builder;
+        if (self.leaf.type.layout() == .bytes) self.entry_size_max = longest(builder.offsets.items);
     }
 
     /// Puts the next `count` values behind those of `builder`; rows and validity are the caller's.
@@ -474,6 +477,12 @@ fn take_unaligned(width: usize, source: []const u8, chosen: []const u32, target:
 fn copy_wide(target: [*]u8, source: [*]const u8, size: usize) void {
     var done: usize = 0;
     while (done < size) : (done += 16) target[done..][0..16].* = source[done..][0..16].*;
+}
+
+fn longest(offsets: []const u32) u32 {
+    var size: u32 = 0;
+    for (offsets[0 .. offsets.len - 1], offsets[1..]) |start, end| size = @max(size, end - start);
+    return size;
 }
 
 /// A dictionary of values without bytes (fixed length 0) is bounded by this alone.
