@@ -702,7 +702,7 @@ pub const Scan = struct {
     fn coded_row_size(self: *const Scan, input: usize, cut: Cut, spans: []const Span) u64 {
         const reader = &(self.readers[input] orelse return 0);
         var count: u64 = 0;
-        for (spans) |span| count += span.row_count;
+        for (spans) |span| count += if (reader.node.is_flat()) span.row_count else span.count();
         var size: u64 = 0;
         for (reader.node.leaves) |*leaf| for (spans) |span| {
             if (leaf.values.entry_size_max == 0) break;
@@ -788,7 +788,6 @@ pub const Scan = struct {
     // ---- rows ----
 
     fn read_cut(self: *Scan, cut: Cut) Error!void {
-        if (self.filter_count == 0 and try self.read_direct(cut)) return;
         self.cut = null;
         const selection = try self.select(cut);
         if (selection) |found| {
@@ -797,7 +796,7 @@ pub const Scan = struct {
         }
         if (self.extreme) |input| if (try self.know_codes(input, cut)) return self.pass_extremes(input, cut, selection);
         const is_most = selection == null or selection.?.count * 2 > cut.count;
-        if (is_most and !self.find_large(cut, &whole_span(cut.count))) return self.run_whole(cut, selection);
+        if (is_most and try self.passes_whole(cut)) return self.run_whole(cut, selection);
         self.cut = cut;
         try self.choose_rows(cut, selection);
         try self.pass_rows(cut);
@@ -813,6 +812,7 @@ pub const Scan = struct {
 
     /// All rows of the cut, with those that are out marked.
     fn run_whole(self: *Scan, cut: Cut, selection: ?Selection) Error!void {
+        if (selection == null and try self.read_direct(cut)) return;
         const arena = self.query.scratch.allocator();
         const columns = try arena.alloc(Column, self.inputs.len);
         for (columns, self.used, 0..) |*column, used, i| {
@@ -844,6 +844,26 @@ pub const Scan = struct {
         var count: u64 = 0;
         for (spans) |span| count += span.row_count;
         return if (size * count > part_size) size else 0;
+    }
+
+    /// Whether no input has too many bytes in the cut. Where the longest entry of a dictionary would be too
+    /// many, the codes are read: they tell what it is.
+    fn passes_whole(self: *Scan, cut: Cut) Error!bool {
+        if (!self.find_large(cut, &whole_span(cut.count))) return true;
+        var passes = true;
+        for (self.large, 0..) |*size, i| if (size.* > 0) {
+            const input: u32 = @intCast(i);
+            if (self.readers[i].?.node.is_flat() and try self.know_codes(input, cut)) {
+                self.coded[i].expand();
+                if (self.rows_within(input, 0, part_size) == cut.count) size.* = 0;
+            }
+            passes = passes and size.* == 0;
+        };
+        return passes;
+    }
+
+    fn rows_within(self: *const Scan, input: u32, first: u32, limit: u64) u32 {
+        return self.coded[input].rows_within(self.readers[input].?.node.leaves[0].values.entry_offsets(), first, limit);
     }
 
     /// Lists the rows that are left. Of inputs known by their codes only those of these rows stay, and of
@@ -926,7 +946,7 @@ pub const Scan = struct {
         for (self.large, self.known, 0..) |size, known, input| if (size > 0) {
             const limit = part_size / large_count;
             const together = if (known == .picked)
-                self.coded[input].rows_within(self.readers[input].?.node.leaves[0].values.dictionary.?.offsets.items, self.rows_passed, limit)
+                self.rows_within(@intCast(input), self.rows_passed, limit)
             else
                 std.math.lossyCast(u32, @max(1, limit / size));
             count = @min(count, together);
@@ -943,26 +963,45 @@ pub const Scan = struct {
             .values => try builder.append_indices(&try self.builders[input].finish(arena), rows),
             .codes => unreachable, // picked before
             .picked => try reader.node.leaves[0].append_coded(builder, &self.coded[input], first, @intCast(rows.len)),
-            .unread => try self.read_spans(reader, builder, cut, rows, spans),
+            .unread => try self.read_spans(input, builder, cut, rows, spans),
         }
     }
 
-    fn read_spans(self: *Scan, reader: *const Reader, builder: *ColumnBuilder, cut: Cut, rows: []const u32, spans: []const Span) Error!void {
+    fn read_spans(self: *Scan, input: usize, builder: *ColumnBuilder, cut: Cut, rows: []const u32, spans: []const Span) Error!void {
         const arena = self.query.scratch.allocator();
+        const reader = &self.readers[input].?;
+        const places = try arena.alloc(u32, rows.len);
+        for (spans) |span| for (places[span.first..][0..span.row_count], rows[span.first..][0..span.row_count]) |*place, row| {
+            place.* = row - span.begin;
+        };
         for (spans) |span| {
-            const chosen = rows[span.first..][0..span.row_count];
-            try reader.node.skip_to(cut.row + span.begin);
-            if (reader.node.is_flat()) {
-                const places = try arena.alloc(u32, chosen.len);
-                for (places, chosen) |*place, row| place.* = row - span.begin;
-                try reader.node.leaves[0].read_selected(builder, span.count(), places);
+            const chosen = places[span.first..][0..span.row_count];
+            if (!reader.node.is_flat()) {
+                try self.read_nested(input, builder, cut.row + span.begin, chosen);
                 continue;
             }
-            var all: ColumnBuilder = try .init(arena, builder.type);
-            try reader.node.read(&all, span.count());
-            const places = try arena.alloc(u32, chosen.len);
-            for (places, chosen) |*place, row| place.* = row - span.begin;
-            try builder.append_indices(&try all.finish(arena), places);
+            try reader.node.skip_to(cut.row + span.begin);
+            try reader.node.leaves[0].read_selected(builder, span.count(), chosen);
+        }
+    }
+
+    /// Rows of nested columns are decoded side by side, no more than pass together, and then some taken.
+    /// `places` are counted from row `first` on, rise, and become those of the decoded rows.
+    fn read_nested(self: *Scan, input: usize, builder: *ColumnBuilder, first: u64, places: []u32) Error!void {
+        const reader = &self.readers[input].?;
+        var decoded: ColumnBuilder = try .init(self.gpa, builder.type);
+        defer decoded.deinit();
+        const most = rows_of_size(self.large[input], expression_module.chunk_rows);
+        var rest = places;
+        while (rest.len > 0) {
+            const begin = rest[0];
+            var count: usize = 0;
+            while (count < rest.len and rest[count] - begin < most) : (count += 1) rest[count] -= begin;
+            decoded.reset();
+            try reader.node.skip_to(first + begin);
+            try reader.node.read(&decoded, rest[count - 1] + 1);
+            try builder.append_indices(&try decoded.finish(self.query.scratch.allocator()), rest[0..count]);
+            rest = rest[count..];
         }
     }
 
@@ -1087,35 +1126,24 @@ pub const Scan = struct {
 
     /// Rows that leave as they come are decoded right into the answer.
     fn read_direct(self: *Scan, cut: Cut) Error!bool {
-        try self.query.begin_chunk();
         const picked = self.query.direct orelse return false;
         if (picked.len != self.inputs.len) return false;
         for (picked, 0..) |input, output| {
             if (self.inputs[input] != .node) return false;
             for (picked[0..output]) |other| if (other == input) return false;
         }
-        var rest = cut;
-        while (rest.count > 0 and self.query.pending.items.len == 0) {
-            const count = self.rows_direct(rest);
-            for (picked, self.query.collector) |input, *builder| {
-                const reader = &self.readers[input].?;
-                errdefer interrupt.describe_column(input);
-                try reader.node.skip_to(rest.row);
-                try reader.node.read(builder, count);
+        for (picked, self.query.collector) |input, *builder| {
+            const reader = &self.readers[input].?;
+            errdefer interrupt.describe_column(input);
+            if (self.known[input] == .codes) {
+                try reader.node.leaves[0].append_coded(builder, &self.coded[input], 0, cut.count);
+                continue;
             }
-            try self.query.count_collected(count);
-            rest = .{ .row = rest.row + count, .count = rest.count - count };
+            try reader.node.skip_to(cut.row);
+            try reader.node.read(builder, cut.count);
         }
-        self.cut = if (rest.count > 0) rest else null;
+        try self.query.count_collected(cut.count);
         return true;
-    }
-
-    /// Rows that may be decoded in one go, by the longest entries of their dictionaries: counting what the
-    /// codes stand for would cost more than a few goes more.
-    fn rows_direct(self: *const Scan, cut: Cut) u32 {
-        var size: u64 = 0;
-        for (0..self.inputs.len) |input| size = @max(size, self.coded_row_size(input, cut, &whole_span(cut.count)));
-        return rows_of_size(size, cut.count);
     }
 };
 

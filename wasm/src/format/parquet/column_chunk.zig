@@ -581,7 +581,7 @@ pub const ChunkReader = struct {
                     self.row = current.end_row.?;
                     self.drop_page();
                 } else if (self.repeats()) {
-                    try self.skip_rows(@intCast(@min(target - self.row, level_block)));
+                    try self.read_entries(null, @intCast(@min(target - self.row, level_block)));
                 } else {
                     const step: u32 = @intCast(@min(target - self.row, current.entries_left));
                     try self.skip_entries(current, step);
@@ -614,14 +614,8 @@ pub const ChunkReader = struct {
             self.queue_first += 1;
             self.pages_skipped += 1;
         } else if (self.repeats()) {
-            try self.skip_rows(@intCast(@min(target - self.row, level_block)));
+            try self.read_entries(null, @intCast(@min(target - self.row, level_block)));
         } else try self.begin_page();
-    }
-
-    fn skip_rows(self: *ChunkReader, count: u32) Error!void {
-        var builder: ColumnBuilder = try .init(self.gpa, self.leaf.type);
-        defer builder.deinit();
-        try self.read_entries(&builder, count);
     }
 
     fn skip_entries(self: *ChunkReader, current: *Current, count: u32) Error!void {
@@ -745,12 +739,13 @@ pub const ChunkReader = struct {
         return kinds.coded and !kinds.other;
     }
 
-    /// Bytes that one of the rows `begin` to `end` takes by way of the dictionary, at most. Where values
-    /// repeat, a row has as many as rows have on average.
+    /// Bytes that one of the rows `begin` to `end` takes by way of the dictionary: at most, but on average
+    /// where it is nested in others and its codes cannot be looked at first.
     pub fn coded_row_size(self: *const ChunkReader, begin: u64, end: u64) u64 {
-        const size: u64 = self.values.entry_size_max;
-        if (self.repeats()) return size *| (self.chunk.value_count / self.options.row_count + 1);
-        return if (size > 0 and self.page_kinds(begin, end).coded) size else 0;
+        if (self.values.entry_size_max == 0) return 0;
+        if (self.repeats() or self.leaf.max_definition > 1)
+            return self.values.entry_size_mean() *| (self.chunk.value_count / self.options.row_count + 1);
+        return if (self.page_kinds(begin, end).coded) self.values.entry_size_max else 0;
     }
 
     /// Adds the codes of the next `count` rows, for which `has_codes` holds, to `coded`.
@@ -832,8 +827,8 @@ pub const ChunkReader = struct {
     // ---- rows of a leaf that repeats, or whose parents may be NULL ----
 
     /// The levels of the next `count` rows into `definitions` and `repetitions`, and their values
-    /// behind those of `builder`, not yet settled.
-    pub fn read_entries(self: *ChunkReader, builder: *ColumnBuilder, count: u32) Error!void {
+    /// behind those of `builder`, not yet settled; without a builder they are passed over.
+    pub fn read_entries(self: *ChunkReader, builder: ?*ColumnBuilder, count: u32) Error!void {
         self.definitions.clearRetainingCapacity();
         self.repetitions.clearRetainingCapacity();
         var rows: u32 = 0;
@@ -871,10 +866,10 @@ pub const ChunkReader = struct {
 
     /// Values of these entries. They belong to the current page: levels are never decoded beyond it
     /// before its values have been taken.
-    fn take_values(self: *ChunkReader, builder: *ColumnBuilder, definitions: []const u8) Error!void {
+    fn take_values(self: *ChunkReader, builder: ?*ColumnBuilder, definitions: []const u8) Error!void {
         var valid: u32 = 0;
         for (definitions) |level| valid += @intFromBool(level == self.leaf.max_definition);
-        try self.values.append(builder, valid);
+        if (builder) |target| try self.values.append(target, valid) else try self.values.skip(valid);
         if (self.ahead_first + definitions.len < self.ahead_definitions.items.len) return;
         const current = self.current orelse return;
         if (current.entries_left > 0) return;

@@ -238,6 +238,17 @@ pub const ValueReader = struct {
         return if (self.dictionary) |*builder| builder.row_count else 0;
     }
 
+    /// Bytes of an entry of the dictionary, rounded up.
+    pub fn entry_size_mean(self: *const ValueReader) u64 {
+        const builder = &(self.dictionary orelse return 0);
+        return if (builder.row_count == 0) 0 else builder.data.items.len / builder.row_count + 1;
+    }
+
+    /// Where entry c of the dictionary of texts or binaries begins; it ends where the next one begins.
+    pub fn entry_offsets(self: *const ValueReader) []const u32 {
+        return self.dictionary.?.offsets.items;
+    }
+
     /// Adds the next `count` codes of a page that has them, each less than `dictionary_count`.
     pub fn take_codes(self: *ValueReader, coded: *CodedRows, count: u32) Error!void {
         var checked = coded.codes.items.len;
