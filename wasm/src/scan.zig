@@ -794,8 +794,11 @@ pub const Scan = struct {
             if (found.count == 0) return;
             if (std.mem.findScalar(bool, self.used, true) == null) return self.run_counted(found.count);
         }
-        if (self.extreme) |input| if (try self.know_codes(input, cut)) return self.pass_extremes(input, cut, selection);
         const is_most = selection == null or selection.?.count * 2 > cut.count;
+        if (self.extreme) |input| {
+            const is_here = is_most or !self.filter_done or self.filtered[input];
+            if (is_here and try self.know_codes(input, cut)) return self.pass_extremes(input, cut, selection);
+        }
         if (is_most and try self.passes_whole(cut)) return self.run_whole(cut, selection);
         self.cut = cut;
         try self.choose_rows(cut, selection);
@@ -1039,7 +1042,7 @@ pub const Scan = struct {
         return expression_module.select(arena, term.expression, &.{ .row_count = cut.count, .columns = columns, .selection = before });
     }
 
-    /// Reads the codes of an input's rows, if its pages have them.
+    /// Reads the codes of an input's rows, which are all here, if its pages have them.
     fn know_codes(self: *Scan, input: u32, cut: Cut) Error!bool {
         if (self.known[input] != .unread) return self.known[input] == .codes;
         const reader = &self.readers[input].?;
