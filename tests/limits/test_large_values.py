@@ -28,7 +28,7 @@ def cache_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def coded(codes: Any, words: Any) -> pa.DictionaryArray:
+def coded(codes: Any, words: Any) -> Any:
     """What a dictionary makes of a few large values and many rows, without the rows."""
     return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(words))
 

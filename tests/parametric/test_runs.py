@@ -66,13 +66,13 @@ def tables(draw: Any) -> pa.Table:
         value_count = draw(st.sampled_from([1, 2, 17, len(values)]))
         codes = draw(runs(row_count, min(value_count, len(values))))
         nulls = draw(st.sampled_from(["none", "none", "runs", "some", "all"]))
-        random = np.random.default_rng(draw(st.integers(0, 1 << 32)))
-        mask = {
-            "none": lambda codes: None,
-            "runs": lambda codes: draw(runs(len(codes), 3)) == 0,
-            "some": lambda codes, random=random: random.random(len(codes)) < 0.1,
-            "all": lambda codes: np.ones(len(codes), bool),
-        }[nulls](codes)
+        mask: Any = None
+        if nulls == "runs":
+            mask = draw(runs(row_count, 3)) == 0
+        elif nulls == "some":
+            mask = np.random.default_rng(draw(st.integers(0, 1 << 32))).random(row_count) < 0.1
+        elif nulls == "all":
+            mask = np.ones(row_count, bool)
         columns[name] = pa.array(values).take(pa.array(codes, mask=mask))
     columns["row"] = pa.array(np.arange(row_count))
     columns["v"] = pa.array(np.random.default_rng(1).random(row_count))
@@ -121,7 +121,8 @@ class Roads:
         """The table with dictionaries, here and on another machine, and without."""
         self.number += 1
         path, plain = (self.folder / f"{name}{self.number}.parquet" for name in ("coded", "plain"))
-        pq.write_table(table, path, use_dictionary=["t", "n"], **options)
+        coded: Any = ["t", "n"]
+        pq.write_table(table, path, use_dictionary=coded, **options)
         pq.write_table(table, plain, use_dictionary=False, **options)
         self.server.data = path.read_bytes()
         self.server.etag = f'"{self.number}"'
