@@ -32,6 +32,7 @@ test {
     _ = @import("encoding/rle.zig");
     _ = @import("encoding/spread.zig");
     _ = @import("format/parquet/bloom.zig");
+    _ = @import("format/parquet/coded_rows.zig");
     _ = @import("format/parquet/column_chunk.zig");
     _ = @import("format/parquet/file.zig");
     _ = @import("format/parquet/fixed_convert.zig");
