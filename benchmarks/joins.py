@@ -1,8 +1,9 @@
-"""Joins over tables in memory, through the engine's doors, against DuckDB: a large probe side, builds of two sizes.
+"""Joins over tables in memory, through the engine's doors, against DuckDB: a large probe side, builds of two
+sizes.
 
-Every instance builds its own table and probes its share of the other side's morsels, as queries do. Columns lie
-in the engine's memory beforehand, as DuckDB's lie in its own; building and probing are both timed. Answers are
-compared before anything is timed.
+Every instance builds its own table and probes its share of the other side's morsels, as queries do. Columns
+lie in the engine's memory beforehand, as DuckDB's lie in its own; building and probing are both timed.
+Answers are compared before anything is timed.
 
     python -m benchmarks joins              all cases
     python benchmarks/joins.py 'text'       cases whose name has this in it
@@ -10,26 +11,18 @@ compared before anything is timed.
 
 from __future__ import annotations
 
-import sys
-from concurrent.futures import ThreadPoolExecutor
-
-import duckdb
-import numpy
 import pyarrow
 
-from benchmarks.harness import Table, race
 from querymode._abi import AggregateOp, AggregatePhase, JoinKind, JoinSide, NodeTag, SourceKind
 from querymode._wasm import Instance
 from querymode.arrow import from_arrow, to_arrow
-from querymode.join_wire import encode_build, encode_in_build, encode_join, with_builds
-from querymode.plan import column_at, encode_plan
 from querymode.qmcb import decode_columnar_batch
 from querymode.schema import Schema
+from querymode.steps import column_at, encode_build, encode_in_build, encode_join, encode_plan, with_builds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
+    pass
 
 PROBE_ROWS = 10_000_000
 ROUNDS = 5
@@ -106,7 +99,10 @@ class Case:
             join = encode_join(0, JoinKind.INNER, probe_keys, outputs)
             sql = f"SELECT count(*), sum(p) FROM probe JOIN build ON {on}"
         elif kind == "both":
-            outputs = [("p", JoinSide.BUILD, build_schema.index("p")), ("v", JoinSide.INPUT, probe_schema.index("v"))]
+            outputs = [
+                ("p", JoinSide.BUILD, build_schema.index("p")),
+                ("v", JoinSide.INPUT, probe_schema.index("v")),
+            ]
             join = encode_join(0, JoinKind.INNER, probe_keys, outputs)
             sql = f"SELECT count(*), sum(p) + sum(v) FROM probe JOIN build ON {on}"
         elif kind == "left":
@@ -122,7 +118,10 @@ class Case:
             join = encode_join(0, JoinKind.SEMI, probe_keys, outputs)
             sql = f"SELECT count(*), sum(v) FROM probe SEMI JOIN build ON {on}"
         argument = value if kind == "filter" else column_at(0)
-        calls = [bytes((AggregateOp.COUNT_ROWS,)) + b"\1\0c\0", bytes((AggregateOp.SUM,)) + b"\1\0s\1" + argument]
+        calls = [
+            bytes((AggregateOp.COUNT_ROWS,)) + b"\1\0c\0",
+            bytes((AggregateOp.SUM,)) + b"\1\0s\1" + argument,
+        ]
         if kind == "both":
             calls.append(bytes((AggregateOp.SUM,)) + b"\1\0t\1" + column_at(1))
         aggregate = bytes((NodeTag.AGGREGATE, AggregatePhase.COMPLETE, 0, 0, len(calls), 0)) + b"".join(calls)

@@ -1,7 +1,7 @@
 """Aggregates: what they take, what they return, what lanes exchange, and how the engine is told.
 
-The engine's side of the same rules is wasm/src/plan/aggregate_parser.zig. Types are settled here: a variance is
-of float64, a median of integers is a float64, so the argument is cast before the engine sees it.
+The engine's side of the same rules is wasm/src/plan/aggregate_parser.zig. Types are settled here: a variance
+is of float64, a median of integers is a float64, so the argument is cast before the engine sees it.
 
     count                                    int64
     sum                                      total: int128, float64 or decimal(38, s)

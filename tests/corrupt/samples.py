@@ -25,8 +25,8 @@ from querymode.arrow import from_arrow
 from querymode.errors import QueryModeError
 from querymode.expr import Expr
 from querymode.frame import DataFrame
-from querymode.memory_table import MemoryTable
 from querymode.lower import lower
+from querymode.memory_table import MemoryTable
 from querymode.plan import Scan
 from querymode.schema import Schema
 from querymode.session import QueryMode

@@ -17,11 +17,20 @@ from querymode._abi import ArithmeticOp, ExpressionTag, NodeTag, OutputState, So
 from querymode._wasm import Cancelled, Instance
 from querymode.arrow import from_arrow, to_arrow
 from querymode.errors import MemoryExceededError, QueryModeError
-from querymode.exchange_wire import encode_bound, encode_merge, encode_partition, encode_repeat
 from querymode.literals import encode_value
-from querymode.plan import UNLIMITED, column_at, encode_limit, encode_plan, encode_sort
+from querymode.plan import UNLIMITED
 from querymode.qmcb import decode_columnar_batch
 from querymode.schema import Schema
+from querymode.steps import (
+    column_at,
+    encode_bound,
+    encode_limit,
+    encode_merge,
+    encode_partition,
+    encode_plan,
+    encode_repeat,
+    encode_sort,
+)
 from querymode.types import BOOL, INT64, DataType, encode_type
 
 Key = tuple[bytes, bool, bool]
