@@ -63,6 +63,10 @@ test {
     _ = @import("kernel/in_list.zig");
     _ = @import("kernel/like.zig");
     _ = @import("kernel/moment.zig");
+    _ = @import("kernel/cast_text.zig");
+    _ = @import("kernel/parse.zig");
+    _ = @import("kernel/parse_time.zig");
+    _ = @import("kernel/print.zig");
     _ = @import("kernel/reduce.zig");
     _ = @import("kernel/sort_keys.zig");
     _ = @import("kernel/take.zig");
