@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-VERSION = 2
+VERSION = 3
 PLAN_MAGIC = 1280331089
 QMCB_MAGIC = 1111706961
 TYPE_DEPTH_MAX = 32
@@ -12,6 +12,9 @@ ROW_COUNT_MAX = 4294967295
 SCAN_VERIFY_CRC = 1
 SCAN_FILTER_FIRST = 2
 SCAN_PLAN_ONLY = 4
+PLAN_LAST = 1
+PLAN_ROUND = 2
+PLAN_UNSURE = 4
 OFFSET_UNKNOWN = 18446744073709551615
 COLUMN_UNKNOWN = 4294967295
 
@@ -184,7 +187,7 @@ SEGMENT_SIZE = 24
 SEGMENT_OFFSETS = {"offset": 0, "address": 8, "size": 12, "owner": 16, "reserved": 20}
 NEED_HEADER_FORMAT = "<IIII"
 NEED_HEADER_SIZE = 16
-NEED_HEADER_OFFSETS = {"need_count": 0, "live_count": 4, "is_last": 8, "is_index": 12}
+NEED_HEADER_OFFSETS = {"need_count": 0, "live_count": 4, "plan": 8, "is_index": 12}
 NEED_FORMAT = "<QII"
 NEED_SIZE = 16
 NEED_OFFSETS = {"offset": 0, "size": 8, "owner": 12}

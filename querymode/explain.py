@@ -57,22 +57,29 @@ def _describe_files(session: QueryMode, node: Node, table: FileTable) -> list[st
     work = lower(node)
     names = [table.schema.field(index)[0] for index in work.columns]
     lines = [f"{head}, columns {', '.join(names) or '(none)'}"]
-    foreseen = Foreseen(work)
+    foreseen = Foreseen(session, work)
     if work.pruning is not None:
         kept = len(table.groups) - foreseen.groups_pruned
         lines.append(f"pruned by {', '.join(work.pruning.columns)}: {kept:,} row groups left")
-    lines.append(f"reads {foreseen.requests:,} requests, {foreseen.bytes:,} bytes{foreseen.remark}")
+    about = "about " if foreseen.is_rough else ""
+    lines.append(f"reads {about}{foreseen.requests:,} requests, {foreseen.bytes:,} bytes{foreseen.remark}")
     return lines
 
 
 class Foreseen:
-    """What a scan of files would read. Indexes of pages are read to know it, pages are not."""
+    """What a scan of files would read. Indexes of pages are read to know it, pages are not.
 
-    def __init__(self, work: Work) -> None:
+    The numbers are exact, unless `remark` says otherwise, or they are rough: column chunks that are read in
+    several pieces of memory= are cut where pages begin, and that is known when they are read.
+    """
+
+    def __init__(self, session: QueryMode, work: Work) -> None:
         self.requests = 0
         self.bytes = 0
         self.groups_pruned = 0
         self.remark = ""
+        self.is_rough = False
+        self._session = session
         self._work = work
         from querymode.execute.single import on_instance
 
@@ -80,7 +87,7 @@ class Foreseen:
 
     def _ask(self, instance: Instance) -> None:
         from querymode.execute.files import FileScan, Worker
-        from querymode.execute.local import FILE_WORKER_SIZE
+        from querymode.execute.local import worker_size
         from querymode.fetch import IoGate
 
         work = self._work
@@ -92,7 +99,7 @@ class Foreseen:
             IoGate(),
             has_filter=work.has_filter,
             rows_needed=work.rows_needed,
-            memory=FILE_WORKER_SIZE,
+            memory=worker_size(work, self._session._budget.total, self._session.threads),
         )
         try:
             scan.prune(instance)
@@ -102,10 +109,13 @@ class Foreseen:
             worker.close()
             instance.query_close(query)
             self.groups_pruned = scan.groups_pruned
+            self.is_rough = scan.foreseen_in_pieces
             if work.rows_needed is not None:
                 self.remark = " at most"
             elif scan.reads_filter_first:
                 self.remark = " for the filter, then what surviving rows need"
+            if scan.foreseen_unsure:
+                self.remark += ", and dictionaries if pages use them"
         finally:
             scan.close(verify=False)
 

@@ -242,6 +242,12 @@ def _expected_size(work: Work, limit: int, thread_count: int) -> int:
     return min(limit, wanted)
 
 
+def worker_size(work: Work, limit: int, thread_count: int) -> int:
+    """What a worker of a query may hold, as long as nothing fails."""
+    expected = _expected_size(work, limit, thread_count)
+    return expected // _worker_count(work, thread_count, expected)
+
+
 class _Run:
     """One attempt."""
 
