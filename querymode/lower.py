@@ -35,6 +35,7 @@ from querymode.plan import (
 from querymode.prune import rewrite
 from querymode.rewrite import substitute
 from querymode.schema import Schema
+from querymode.steps import encode_plan
 from querymode.wire import Wire, state_fields
 
 TYPE_CHECKING = False
@@ -102,6 +103,7 @@ class Branch:
         "plan",
         "pruning",
         "scan",
+        "scan_plan",
         "sought",
         "source",
     )
@@ -124,6 +126,8 @@ class Branch:
         #: For explain: the node of every step, the scan, and what is looked up in builds while it is read.
         self.nodes: tuple[Node, ...] = ()
         self.scan: Scan | None = None
+        #: The plan, or where it needs builds, what of it can be run without: for a forecast of reads.
+        self.scan_plan = b""
         self.sought: tuple[str, ...] = ()
 
 
@@ -270,6 +274,12 @@ class _Pipe:
             branch.passes_through = isinstance(branch.source, StageOutput) and not line.wire.steps
             branch.key_ranges = tuple(line.key_ranges)
             branch.nodes = tuple(line.nodes)
+            branch.scan_plan = branch.plan
+            if line.builds:
+                first = len(branch.sought)
+                branch.scan_plan = encode_plan(
+                    line.wire.fields, line.wire.steps[first : line.wire.filter_count]
+                )
             _prune_by(branch, line)
             branches.append(branch)
         stage.branches = tuple(branches)

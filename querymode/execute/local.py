@@ -152,6 +152,15 @@ def _expected_size(last: Stage, limit: int, thread_count: int) -> int:
     return min(limit, wanted)
 
 
+def worker_size(last: Stage, stage: Stage, total: int, limits: Limits) -> int:
+    """What a worker of a stage may hold, as long as nothing fails."""
+    size = _expected_size(last, limits.memory_of(total), limits.thread_count)
+    lanes = [
+        branch.source.lane_count for branch in stage.branches if not isinstance(branch.source, StageOutput)
+    ]
+    return size // QueryRun(last, limits, size, None).worker_count(stage, max(1, sum(lanes)))
+
+
 class QueryRun:
     """One attempt at a query: what its stages share."""
 
@@ -276,7 +285,7 @@ class QueryRun:
 
     def _stage_run(self, stage: Stage, *, streams: bool = False) -> StageRun:
         lane_counts = list(map(self._lane_count, stage.branches))
-        workers = self._worker_count(stage, sum(lane_counts))
+        workers = self.worker_count(stage, sum(lane_counts))
         feeds: list[Feed] = []
         first = 0
         for branch in stage.branches:
@@ -336,7 +345,7 @@ class QueryRun:
         most = 1 if self._alone else self.limits.thread_count
         return max(1, min(most, lane_count, self.size // WORKER_SIZE_MIN))
 
-    def _worker_count(self, stage: Stage, lane_count: int) -> int:
+    def worker_count(self, stage: Stage, lane_count: int) -> int:
         """Workers that have something to do. Rows that the first lane has anyway are read by one alone."""
         table = stage.branches[0].source
         if (

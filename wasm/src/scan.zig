@@ -87,7 +87,7 @@ pub const Progress = enum { need_bytes, output, done };
 /// A range that is missing, and the leaf reader that wants it.
 pub const Need = struct { range: Range, owner: u32 };
 
-const Stage = enum { start, blooms, indexes, filter, rows, done };
+pub const Stage = enum { start, blooms, indexes, plan, filter, rows, done };
 
 /// Rows that pass together.
 const Cut = struct { row: u64, count: u32 };
@@ -397,9 +397,15 @@ pub const Scan = struct {
                 if (!try self.apply_indexes()) return self.finish();
                 self.stage = if (self.options.filter_first and self.filter_count > 0) .filter else .rows;
                 const needs_pages = try self.need_pages();
-                if (self.options.plan_only) return self.plan_rows();
+                if (self.options.plan_only) {
+                    // With an index these pages are all; else the chunks follow, window by window.
+                    self.stage = if (self.use_indexes) .done else .plan;
+                    if (needs_pages) return .need_bytes;
+                    continue;
+                }
                 if (needs_pages) return .need_bytes;
             },
+            .plan => return self.plan_windows(),
             .filter => {
                 if (!try self.run_filter()) return .need_bytes;
                 if (self.surviving.items.len == 0) return self.finish();
@@ -422,20 +428,26 @@ pub const Scan = struct {
         };
     }
 
-    /// The last step of a plan: what the rows would need. With an index these are the pages, which
-    /// have been asked for already; else the chunks, window by window.
-    fn plan_rows(self: *Scan) Error!Progress {
+    /// A round of what the rows would need: columns run out of bytes at about the same time.
+    fn plan_windows(self: *Scan) Error!Progress {
+        var is_last = true;
         for (self.leaves, 0..) |*leaf, owner| {
-            if (!self.use_indexes) try leaf.need_whole(&self.scratch_needs);
+            if (try leaf.plan_window(&self.scratch_needs)) is_last = false;
             try self.note_needs(owner);
         }
-        self.stage = .done;
+        if (is_last) self.stage = .done;
         return if (self.needs.items.len > 0) .need_bytes else .done;
     }
 
-    fn uses_only_dictionary(self: *const Scan, leaf: *const ChunkReader) bool {
+    /// Whether pages were asked for that may turn out to need a dictionary.
+    pub fn is_unsure(self: *const Scan) bool {
+        for (self.leaves) |*leaf| if (leaf.is_unsure) return true;
+        return false;
+    }
+
+    fn coded_pages(self: *const Scan, leaf: *const ChunkReader, page_count: u64) ?u64 {
         const number = (@intFromPtr(leaf.leaf) - @intFromPtr(self.file.leaves.ptr)) / @sizeOf(metadata.Leaf);
-        return self.file.footer.chunk_extras(self.options.row_group, @intCast(number)).all_dictionary;
+        return self.file.coded_pages(self.options.row_group, @intCast(number), page_count);
     }
 
     fn finish(self: *Scan) Error!Progress {
@@ -562,7 +574,7 @@ pub const Scan = struct {
                 self.forget_indexes();
                 return true;
             }
-            leaf.use_index(index);
+            leaf.use_index(index, self.coded_pages(leaf, index.page_count()));
         };
         if (self.prune) |pruning| try self.prune_pages(arena, pruning);
         if (self.ranges.len == 0) return false;
@@ -642,7 +654,6 @@ pub const Scan = struct {
         for (self.readers, 0..) |*reader, i| if (reader.*) |*found| {
             if (self.stage == .filter and !self.filtered[i]) continue;
             for (found.node.leaves, found.first..) |*leaf, owner| {
-                if (self.uses_only_dictionary(leaf)) try leaf.need_dictionary_early(&self.scratch_needs);
                 for (self.ranges) |range| try leaf.need_rows(range.begin, range.end, &self.scratch_needs);
                 try self.note_needs(owner);
             }
@@ -777,7 +788,6 @@ pub const Scan = struct {
         for (self.readers, self.filtered) |*reader, filtered| if (reader.*) |*found| {
             if (filtered) continue;
             for (found.node.leaves, found.first..) |*leaf, owner| {
-                if (self.uses_only_dictionary(leaf)) try leaf.need_dictionary_early(&self.scratch_needs);
                 for (self.surviving.items) |survivor| for (survivor.spans) |span| {
                     try leaf.need_rows(survivor.cut.row + span.begin, survivor.cut.row + span.end, &self.scratch_needs);
                 };

@@ -129,6 +129,11 @@ pub const ChunkReader = struct {
     walk_row: u64 = 0,
     walk_values: u64 = 0,
     index: ?page_index.OffsetIndex = null,
+    /// Of the index's pages so many are coded by the dictionary, the first ones; null: not known.
+    coded_pages: ?u64 = null,
+    dictionary_asked: bool = false,
+    /// A page was asked for of which it is not known whether it uses the dictionary.
+    is_unsure: bool = false,
     /// Next page of the index to be looked at.
     index_next: usize = 0,
     /// Next page of the index that has not been asked for.
@@ -193,9 +198,10 @@ pub const ChunkReader = struct {
     // ---- where pages are ----
 
     /// Uses the index from now on: before anything has been read.
-    pub fn use_index(self: *ChunkReader, index: page_index.OffsetIndex) void {
+    pub fn use_index(self: *ChunkReader, index: page_index.OffsetIndex, coded_pages: ?u64) void {
         assert(self.walk_row == 0 and self.queue.items.len == 0);
         self.index = index;
+        self.coded_pages = coded_pages;
     }
 
     /// Whether the pages of rows `begin` to `end` are here. What is missing is added to `needs`.
@@ -286,21 +292,30 @@ pub const ChunkReader = struct {
         return false;
     }
 
-    /// All windows of the chunk, as far as they can be foreseen.
-    pub fn need_whole(self: *ChunkReader, needs: *Needs) Error!void {
+    /// Asks for the next window that a scan which only plans would come to, as far as it can be foreseen;
+    /// true if more follow.
+    pub fn plan_window(self: *ChunkReader, needs: *Needs) Error!bool {
         const end = @min(self.chunk.start + self.chunk.compressed_size, self.options.file_size);
-        var offset = self.chunk.start;
-        while (offset < end) {
-            const size = @max(@min(header_guess, end - offset), self.window_of(end - offset));
-            try needs.append(self.gpa, .{ .offset = offset, .size = size });
-            offset += size;
-        }
+        if (self.walk_offset >= end) return false;
+        const left = end - self.walk_offset;
+        const size = @max(@min(header_guess, left), self.window_of(left));
+        try needs.append(self.gpa, .{ .offset = self.walk_offset, .size = size });
+        self.walk_offset += size;
+        return self.walk_offset < end;
     }
 
-    /// Asks for the dictionary before a page asks for it: where every page is known to use one.
-    pub fn need_dictionary_early(self: *ChunkReader, needs: *Needs) Error!void {
-        const size = self.chunk.data_page_offset -| self.chunk.start;
-        if (!self.chunk.has_dictionary or size == 0 or self.values.dictionary != null) return;
+    /// Bytes before the first data page, where the dictionary is.
+    fn dictionary_room(self: *const ChunkReader) u64 {
+        const room = self.chunk.data_page_offset -| self.chunk.start;
+        const index = &(self.index orelse return room);
+        return if (room == 0) index.offsets[0] -| self.chunk.start else room;
+    }
+
+    /// Asks for the dictionary together with the first page that uses it.
+    fn need_dictionary_early(self: *ChunkReader, needs: *Needs) Error!void {
+        const size = self.dictionary_room();
+        if (self.dictionary_asked or size == 0 or self.values.dictionary != null) return;
+        self.dictionary_asked = true;
         if (self.segments.from(self.chunk.start).len >= size) return;
         try needs.append(self.gpa, .{ .offset = self.chunk.start, .size = size });
     }
@@ -326,14 +341,17 @@ pub const ChunkReader = struct {
 
     // ---- with an offset index ----
 
-    /// Asks for the pages that hold rows of `begin` to `end`, before they are read. Rows come in order,
-    /// so that no page is asked for twice.
+    /// Asks for the pages that hold rows of `begin` to `end`, before they are read, and for the dictionary
+    /// where it is known that one of them uses it. Rows come in order, so that no page is asked for twice.
     pub fn need_rows(self: *ChunkReader, begin: u64, end: u64, needs: *Needs) Error!void {
         const index = &self.index.?;
         var page = @max(self.needed_next, page_of(index, begin));
         while (page < index.page_count() and index.first_rows[page] < end) : (page += 1) {
             const range: Range = .{ .offset = index.offsets[page], .size = index.compressed_sizes[page] };
             if (self.segments.find(range) == null) try needs.append(self.gpa, range);
+            if (self.coded_pages) |count| {
+                if (page < count) try self.need_dictionary_early(needs);
+            } else self.is_unsure = true;
             self.needed_next = page + 1;
         }
     }
@@ -371,9 +389,9 @@ pub const ChunkReader = struct {
             .data_v2 => |page| page.encoding,
             .dictionary, .index => return self.fail(offset, "the offset index points at a page without data"),
         };
-        if (encoding == .plain_dictionary or encoding == .rle_dictionary) {
-            if (!try self.prepare_dictionary(needs)) return false;
-        }
+        // Pages of NULLs alone may be coded where there is no dictionary.
+        const is_coded = encoding == .plain_dictionary or encoding == .rle_dictionary;
+        if (is_coded and self.dictionary_room() > 0 and !try self.prepare_dictionary(needs)) return false;
         const first_row = index.first_rows[number];
         const row_count = self.page_end(number) - first_row;
         const page: Page = .{
@@ -400,11 +418,11 @@ pub const ChunkReader = struct {
         return self.pages_skipped + unread;
     }
 
-    /// The dictionary is read when the first page turns up that uses it.
+    /// The dictionary is read when the first page turns up that uses it, and fetched if it is not here.
     fn prepare_dictionary(self: *ChunkReader, needs: *Needs) Error!bool {
         if (self.values.dictionary != null) return true;
         const bytes = self.segments.from(self.chunk.start);
-        const room = self.chunk.data_page_offset -| self.chunk.start;
+        const room = self.dictionary_room();
         const header = page_header.read(bytes) catch |reason| switch (reason) {
             error.InvalidFormat => return self.fail_here(self.chunk.start),
             error.Truncated => return self.need_dictionary(if (bytes.len == 0) room else @max(room, bytes.len * 2), bytes.len, needs),
