@@ -1,7 +1,7 @@
 """The bytes of plans and of their steps: what wasm/src/plan/ reads. Expressions come encoded.
 
 A plan that ends in `encode_build` makes a table inside an instance; when its query is finished, other plans
-of that instance name it by its handle. Plans are made before there are handles, so `with_builds` puts them in.
+of that instance name it by its handle. Plans are made before there are handles: `with_builds` puts them in.
 """
 
 from __future__ import annotations
