@@ -177,9 +177,9 @@ class BoundCall:
         self.type = result_type(call, argument)
         self.states = state_types(call, argument)
         self._op = call.op
-        self._flags = AGGREGATE_DISTINCT * bool(call.is_distinct) + AGGREGATE_FILTERED * (
-            call.where is not None
-        )
+        self._flags = AGGREGATE_DISTINCT if call.is_distinct else 0
+        if call.where is not None:
+            self._flags |= AGGREGATE_FILTERED
         self._value: list[bytes] = []
         if call.value is not None:
             self._value.append(bind_as(call.value, schema, argument_type(call, argument)).wire)
