@@ -295,7 +295,8 @@ class _Binder:
         return _cast(value, node.target, node.attempt)
 
     def function(self, node: Function, depth: int) -> Bound:
-        from querymode.functions import FUNCTIONS, REWRITES, check_count
+        from querymode.function_table import FUNCTIONS
+        from querymode.functions import REWRITES, check_count
 
         if node.name in REWRITES:
             count, meaning = REWRITES[node.name]

@@ -208,7 +208,7 @@ fn whole_months(start: i64, end: i64) i64 {
         const start_time = @mod(start, day_microseconds);
         const is_later = start_date.day > length or
             (start_date.day == length and start_time < @mod(end, day_microseconds));
-        if (is_later) from = start - (start_date.day - length) * day_microseconds;
+        if (is_later) from = start -% (start_date.day - length) * day_microseconds;
     }
     return age(end, from).months;
 }

@@ -82,7 +82,8 @@ fn rounded_fits(arguments: []const Expression, result: DataType) bool {
     if (arguments.len == 1) return result.scale == 0 and value.scale >= 0;
     if (arguments[1].is_null_literal()) return true;
     if (!arguments[1].is_literal()) return false;
-    return result.scale == @max(0, arguments[1].node.literal.values(i32)[0]) and result.scale <= value.scale;
+    const wanted = arguments[1].node.literal.values(i32)[0];
+    return result.scale == @max(0, wanted) and wanted <= value.scale;
 }
 
 pub fn evaluate(call: *const Call) Error!Column {
@@ -204,7 +205,7 @@ fn round_floats(call: *const Call, comptime F: type, comptime rounding: Rounding
 
 fn round_integers(call: *const Call, comptime T: type, comptime rounding: Rounding) Error!Column {
     // There is nothing below the point.
-    if (call.operands.len == 1 or rounding == .down or rounding == .up) {
+    if (rounding == .down or rounding == .up or call.operands.len == 1) {
         var column = try call.spread(0);
         column.validity = call.validity;
         return column;

@@ -69,13 +69,13 @@ pub fn signature(id: abi.FunctionId) ?Signature {
             .fallible = true,
         },
         .day_name, .month_name => .{ .parameters = &.{any_moment}, .result = .{ .rule = name_fits } },
-        .strftime => .{ .parameters = &.{ any_moment, pattern }, .result = .{ .tag = .utf8 }, .fallible = true },
+        .strftime => .{ .parameters = &.{ any_moment, pattern }, .result = .{ .rule = written_fits }, .fallible = true },
         .strptime, .try_strptime => .{ .parameters = &.{ .of(&.{.utf8}), pattern }, .result = .{ .rule = is_parsed }, .fallible = true },
         .add_intervals, .subtract_intervals => .{ .parameters = &.{ interval, interval }, .result = .{ .tag = .interval }, .fallible = true },
         .multiply_interval => .{ .parameters = &.{ interval, number }, .result = .{ .tag = .interval }, .fallible = true },
         .divide_interval => .{ .parameters = &.{ interval, float }, .result = .{ .tag = .interval }, .fallible = true },
         .negate_interval => .{ .parameters = &.{interval}, .result = .{ .tag = .interval }, .fallible = true },
-        .to_interval => .{ .parameters = &.{ part_code, number }, .result = .{ .tag = .interval }, .fallible = true },
+        .to_interval => .{ .parameters = &.{ part_code, number }, .result = .{ .rule = unit_fits }, .fallible = true },
         .add_time => .{ .parameters = &.{ date, time }, .result = .{ .rule = date_and_time_fit }, .fallible = true },
         .from_number => .{ .parameters = &.{.of(&.{ .i32, .i64 })}, .result = .{ .rule = number_fits }, .fallible = true },
         .to_timestamp => .{ .parameters = &.{float}, .result = .{ .rule = is_instant }, .fallible = true },
@@ -182,6 +182,17 @@ fn last_day_fits(arguments: []const Expression, result: DataType) bool {
 
 fn name_fits(arguments: []const Expression, result: DataType) bool {
     return result.tag == .utf8 and is_exact(arguments[0].type);
+}
+
+fn unit_fits(arguments: []const Expression, result: DataType) bool {
+    if (result.tag != .interval) return false;
+    return arguments[0].is_null_literal() or given_part(&arguments[0]) != null;
+}
+
+fn written_fits(arguments: []const Expression, result: DataType) bool {
+    const value = arguments[0].type;
+    const fine = value.tag == .timestamp and value.unit == .nanosecond and is_utc(value.zone);
+    return result.tag == .utf8 and (fine or is_exact(value));
 }
 
 fn date_and_time_fit(arguments: []const Expression, result: DataType) bool {
