@@ -739,7 +739,8 @@ pub const ChunkReader = struct {
             if (self.values.has_codes()) kinds.coded = true else kinds.other = true;
         };
         for (self.queue.items[self.queue_first..]) |*page| {
-            if (page.first_row >= end or page.end_row().? <= begin or page.row_count == 0) continue;
+            if (page.first_row >= end) break;
+            if (page.end_row().? <= begin or page.row_count == 0) continue;
             const encoding = switch (page.header.page) {
                 .data => |header| header.encoding,
                 .data_v2 => |header| header.encoding,
