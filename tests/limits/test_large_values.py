@@ -243,3 +243,14 @@ def test_a_value_larger_than_the_budget_is_refused(tmp_path: Path) -> None:
         frame.collect()
     assert caught.value.code == "MEMORY_EXCEEDED"
     assert frame.filter("id", "gt", 1).select("id").collect().rows == [{"id": 2}]
+
+
+@pytest.mark.parametrize("codec", ["snappy", "gzip", "brotli", "lz4", "zstd"])
+def test_a_page_of_nothing_but_zeros(tmp_path: Path, codec: str) -> None:
+    """What compresses best is no reason to distrust a page: 80 MiB may come in a hundred bytes."""
+    table = pa.table({"b": pa.array([bytes(80 * MIB)])})
+    pq.write_table(
+        table, tmp_path / "t.parquet", compression=codec, use_dictionary=False, write_statistics=False
+    )
+    frame = QueryMode.local(threads=1).table(tmp_path / "t.parquet")
+    assert frame.collect().rows[0]["b"] == bytes(80 * MIB)

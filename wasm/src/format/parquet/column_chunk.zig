@@ -739,7 +739,8 @@ pub const ChunkReader = struct {
             if (self.values.has_codes()) kinds.coded = true else kinds.other = true;
         };
         for (self.queue.items[self.queue_first..]) |*page| {
-            if (page.first_row >= end or page.end_row().? <= begin or page.row_count == 0) continue;
+            if (page.first_row >= end) break;
+            if (page.end_row().? <= begin or page.row_count == 0) continue;
             const encoding = switch (page.header.page) {
                 .data => |header| header.encoding,
                 .data_v2 => |header| header.encoding,
@@ -942,8 +943,9 @@ fn page_of(index: *const page_index.OffsetIndex, row: u64) usize {
 }
 
 /// The most that a codec makes of a byte. Snappy copies 64 bytes with 3, LZ4 255 with 1, deflate 258
-/// with 2 bits; a zstd block of 4 bytes gives 128 KiB; a brotli command of some bits up to 16 MiB, of
-/// which we take what a page of 1 GiB could need.
+/// with 2 bits; a zstd block of 4 bytes gives 128 KiB. A brotli meta-block gives 16 MiB: its length takes
+/// 28 bits, its kinds of blocks, distances and contexts 13, and each of three prefix codes 10 at least,
+/// more than 8 bytes together.
 pub fn ratio_max(codec: metadata.Codec) u64 {
     return switch (codec) {
         .uncompressed => 1,
@@ -951,7 +953,7 @@ pub fn ratio_max(codec: metadata.Codec) u64 {
         .lz4, .lz4_raw => 256,
         .gzip => 1032,
         .zstd => 1 << 15,
-        .brotli => 1 << 18,
+        .brotli => 1 << 21,
         .lzo => 256,
     };
 }

@@ -51,22 +51,7 @@ pub const File = struct {
     /// How many of the `page_count` data pages of a chunk its dictionary codes; they come before the
     /// others. Null where that is not known until they are read.
     pub fn coded_pages(self: *const File, row_group: u32, leaf: u32, page_count: u64) ?u64 {
-        const extras = self.footer.chunk_extras(row_group, leaf);
-        if (extras.all_dictionary) return page_count;
-        if (extras.dictionary_pages > 0) {
-            const is_complete = extras.dictionary_pages +| extras.other_pages == page_count;
-            return if (is_complete and self.writer.leaves_dictionary_for_good()) extras.dictionary_pages else null;
-        }
-        // Without counts, the list of encodings may know: values are PLAIN_DICTIONARY in files of the
-        // first version, where PLAIN does not stand for the dictionary page, and levels are the rest.
-        const levels = bit(.rle) | bit(.bit_packed);
-        if (extras.encodings & ~levels == bit(.plain_dictionary)) return page_count;
-        const is_none = extras.encodings & (bit(.plain_dictionary) | bit(.rle_dictionary) | 1 << 15) == 0;
-        return if (is_none) 0 else null;
-    }
-
-    fn bit(encoding: metadata.Encoding) u16 {
-        return @as(u16, 1) << @intCast(@backingInt(encoding));
+        return count_coded(self.footer.chunk_extras(row_group, leaf), self.writer, page_count);
     }
 
     pub fn evidence(self: *const File, row_group: u32, leaf: u32) statistics.Evidence {
@@ -79,10 +64,60 @@ pub const File = struct {
     }
 };
 
+fn count_coded(extras: footer.ChunkExtras, writer: statistics.Writer, page_count: u64) ?u64 {
+    if (extras.all_dictionary) return page_count;
+    if (extras.dictionary_pages > 0) {
+        const is_complete = extras.dictionary_pages +| extras.other_pages == page_count;
+        return if (is_complete and writer.leaves_dictionary_for_good()) extras.dictionary_pages else null;
+    }
+    // Without counts, the list of encodings may know. PLAIN_DICTIONARY is the first version's: there the
+    // dictionary page itself is not listed as PLAIN, and whatever else there is belongs to levels.
+    const levels = bit_of(.rle) | bit_of(.bit_packed);
+    if (extras.encodings & ~levels == bit_of(.plain_dictionary)) return page_count;
+    const unknown: u16 = 1 << 15;
+    const is_none = extras.encodings & (bit_of(.plain_dictionary) | bit_of(.rle_dictionary) | unknown) == 0;
+    return if (is_none) 0 else null;
+}
+
+fn bit_of(encoding: metadata.Encoding) u16 {
+    return @as(u16, 1) << @intCast(@backingInt(encoding));
+}
+
 fn add_fields(arena: std.mem.Allocator, places: *std.ArrayList(Node), node: *const Node) error{OutOfMemory}!void {
     if (node.type.tag != .structure) return;
     for (node.children) |*child| {
         try places.append(arena, child.*);
         try add_fields(arena, places, child);
+    }
+}
+
+test count_coded {
+    const known: statistics.Writer = .parse("parquet-mr version 1.13.1 (build 1)");
+    const other: statistics.Writer = .parse("somebody's version 1.13.1");
+    const plain = bit_of(.plain) | bit_of(.rle);
+    const mixed = plain | bit_of(.rle_dictionary);
+    const old = bit_of(.plain_dictionary) | bit_of(.rle) | bit_of(.bit_packed);
+    const cases = [_]struct { u16, bool, [2]u64, ?u64, ?u64 }{
+        .{ mixed, true, .{ 0, 0 }, 10, 10 },
+        .{ mixed, false, .{ 3, 7 }, 3, null },
+        .{ mixed, false, .{ 3, 8 }, null, null }, // not the pages of the index
+        .{ mixed, false, .{ 3, std.math.maxInt(u64) }, null, null },
+        .{ mixed, false, .{ 0, 0 }, null, null },
+        .{ plain, false, .{ 0, 0 }, 0, 0 },
+        .{ plain | 1 << 15, false, .{ 0, 0 }, null, null },
+        .{ old, false, .{ 0, 0 }, 10, 10 },
+        .{ old | bit_of(.plain), false, .{ 0, 0 }, null, null },
+        .{ old | bit_of(.plain), false, .{ 4, 6 }, 4, null },
+    };
+    for (cases) |case| {
+        const extras: footer.ChunkExtras = .{
+            .encodings = case[0],
+            .all_dictionary = case[1],
+            .dictionary_pages = case[2][0],
+            .other_pages = case[2][1],
+            .deprecated_bounds = false,
+        };
+        try std.testing.expectEqual(case[3], count_coded(extras, known, 10));
+        try std.testing.expectEqual(case[4], count_coded(extras, other, 10));
     }
 }
