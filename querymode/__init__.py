@@ -11,7 +11,7 @@ from querymode._version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from querymode.errors import QueryModeError
-    from querymode.expr import Expr, call, coalesce, col, lit, when
+    from querymode.expr import Expr, call, coalesce, col, greatest, least, lit, when
     from querymode.frame import DataFrame
     from querymode.result import Result
     from querymode.session import QueryMode
@@ -26,6 +26,8 @@ __all__ = [
     "call",
     "coalesce",
     "col",
+    "greatest",
+    "least",
     "lit",
     "when",
 ]
@@ -40,6 +42,8 @@ _HOMES = {
     "call": "querymode.expr",
     "coalesce": "querymode.expr",
     "col": "querymode.expr",
+    "greatest": "querymode.expr",
+    "least": "querymode.expr",
     "lit": "querymode.expr",
     "when": "querymode.expr",
 }
