@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from querymode.clock import now, today
     from querymode.errors import QueryModeError
-    from querymode.expr import Expr, call, coalesce, col, count, lit, when
+    from querymode.expr import Expr, call, coalesce, col, count, greatest, least, lit, when
     from querymode.frame import DataFrame
     from querymode.intervals import interval
     from querymode.result import Result
@@ -29,7 +29,9 @@ __all__ = [
     "coalesce",
     "col",
     "count",
+    "greatest",
     "interval",
+    "least",
     "lit",
     "now",
     "today",
@@ -47,7 +49,9 @@ _HOMES = {
     "coalesce": "querymode.expr",
     "col": "querymode.expr",
     "count": "querymode.expr",
+    "greatest": "querymode.expr",
     "interval": "querymode.intervals",
+    "least": "querymode.expr",
     "lit": "querymode.expr",
     "now": "querymode.clock",
     "today": "querymode.clock",

@@ -431,9 +431,13 @@ def unify_all(values: list[Bound], what: str) -> list[Bound]:
     """All values in one type: constants adapt to the others where they can."""
     common = NULL
     for value in sorted(values, key=lambda bound: bound.is_literal):
-        if value.is_literal and common != NULL and literals.fit(value.value, common) is not None:
-            continue
         wider = common_type(common, value.type)
+        if value.is_literal and common != NULL:
+            whole = isinstance(value.value, int)
+            if not (whole and is_decimal(common)) and literals.fit(value.value, common) is not None:
+                continue
+            if whole and literals.fit(value.value, INT32) is not None:
+                wider = common_type(common, INT32)  # as DuckDB takes whole numbers
         if wider is None:
             raise error("INVALID_FILTER", f"{what} of {common} and {_said(value)}, which have no common type")
         common = wider

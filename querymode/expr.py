@@ -161,6 +161,12 @@ class Expr(TextMethods, NumberMethods, TimeMethods):
 
     def _called_by(self, name: str, first: object) -> Expr:
         return Function(name, (as_expr(first), self))
+    def is_distinct_from(self, other: object) -> Expr:
+        """Whether the values differ; NULL is a value like others, so the answer is never NULL."""
+        return self._call("is_distinct_from", other)
+
+    def is_not_distinct_from(self, other: object) -> Expr:
+        return self._call("is_not_distinct_from", other)
 
     def fill_null(self, *values: object) -> Expr:
         """The value, or where it is NULL the first of these that is not."""
@@ -421,6 +427,8 @@ class Function(Expr):
         if self.arguments and hasattr(Expr, self.name):
             first, *rest = self.arguments
             return f"{first}.{self.name}({', '.join(map(str, rest))})"
+        if self.name in ("greatest", "least"):
+            return f"{self.name}({', '.join(map(str, self.arguments))})"
         return f"call({', '.join((repr(self.name), *map(str, self.arguments)))})"
 
 
@@ -687,6 +695,16 @@ def when(condition: object) -> When:
 def coalesce(*values: object) -> Expr:
     """The first of the values that is not NULL."""
     return Coalesce(tuple(map(as_expr, values)))
+
+
+def greatest(*values: object) -> Expr:
+    """The greatest of the values that are not NULL."""
+    return Function("greatest", tuple(map(as_expr, values)))
+
+
+def least(*values: object) -> Expr:
+    """The least of the values that are not NULL."""
+    return Function("least", tuple(map(as_expr, values)))
 
 
 def call(name: str, *arguments: object) -> Expr:

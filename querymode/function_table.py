@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from querymode.functions import TEXT_FUNCTIONS
+from querymode.functions import GENERAL_FUNCTIONS, TEXT_FUNCTIONS
 from querymode.functions_number import NUMBER_FUNCTIONS
 from querymode.functions_time import TIME_FUNCTIONS
 
@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from querymode.functions import FunctionRule
 
-FAMILIES = (TEXT_FUNCTIONS, NUMBER_FUNCTIONS, TIME_FUNCTIONS)
+FAMILIES = (TEXT_FUNCTIONS, GENERAL_FUNCTIONS, NUMBER_FUNCTIONS, TIME_FUNCTIONS)
 
 #: Every name, in lower case.
 FUNCTIONS: dict[str, FunctionRule] = {

@@ -8,10 +8,10 @@ expressions (NULLIF, IF, …) are in REWRITES. The engine's side is wasm/src/pla
 from __future__ import annotations
 
 from querymode._abi import CompareOp, ExpressionTag, FunctionId, TypeTag
-from querymode.bind import Bound, _cast, _castable, _null_of, _said
+from querymode.bind import Bound, _cast, _castable, _null_of, _said, _unify, unify_all
 from querymode.errors import error
 from querymode.expr import Case, Coalesce, Compare, Expr, Function, Literal
-from querymode.types import BOOL, INT32, INT64, NULL, UTF8, encode_type, is_integer
+from querymode.types import BOOL, INT32, INT64, NULL, UTF8, encode_type, is_integer, is_nested, is_vector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -156,6 +156,38 @@ def _join(name: str, arguments: list[Bound]) -> Bound:
     return Rule(FunctionId.JOIN, (as_text,), UTF8, repeats=True)(name, arguments)
 
 
+def _extreme(function: FunctionId) -> FunctionRule:
+    """GREATEST and LEAST: all arguments in one type; NULLs are not looked at."""
+
+    def rule(name: str, arguments: list[Bound]) -> Bound:
+        check_count(name, len(arguments), 1, None)
+        values = unify_all(arguments, name)
+        if values[0].type == NULL:
+            return values[0]
+        _check_order(name, values[0])
+        return bound_call(name, function, values[0].type, values)
+
+    return rule
+
+
+def _distinct(function: FunctionId) -> FunctionRule:
+    """IS [NOT] DISTINCT FROM: comparisons that are never NULL."""
+
+    def rule(name: str, arguments: list[Bound]) -> Bound:
+        check_count(name, len(arguments), 2, 2)
+        left, right = arguments
+        pair = list(_unify(left, right, f"cannot compare {_said(left)} with {_said(right)}"))
+        _check_order(name, pair[0])
+        return bound_call(name, function, BOOL, pair)
+
+    return rule
+
+
+def _check_order(name: str, value: Bound) -> None:
+    if is_nested(value.type) or is_vector(value.type):
+        raise not_taken(name, value)
+
+
 # ---- the table ----
 
 TEXT_FUNCTIONS: dict[tuple[str, ...], FunctionRule] = {
@@ -186,4 +218,11 @@ TEXT_FUNCTIONS: dict[tuple[str, ...], FunctionRule] = {
     ("chr",): Rule(FunctionId.CHARACTER, (integer32,), UTF8),
     ("ascii",): Rule(FunctionId.ASCII, (text,), INT32),
     ("code_point", "unicode", "ord"): Rule(FunctionId.CODE_POINT, (text,), INT32),
+}
+
+GENERAL_FUNCTIONS: dict[tuple[str, ...], FunctionRule] = {
+    ("greatest",): _extreme(FunctionId.GREATEST),
+    ("least",): _extreme(FunctionId.LEAST),
+    ("is_distinct_from",): _distinct(FunctionId.DISTINCT_FROM),
+    ("is_not_distinct_from",): _distinct(FunctionId.NOT_DISTINCT_FROM),
 }

@@ -121,6 +121,7 @@ test {
     _ = @import("plan/expression.zig");
     _ = @import("plan/expression_parser.zig");
     _ = @import("plan/function.zig");
+    _ = @import("plan/function_any.zig");
     _ = @import("plan/function_number.zig");
     _ = @import("plan/function_text.zig");
     _ = @import("plan/function_time.zig");

@@ -320,7 +320,8 @@ pub fn compare_literal(op: abi.CompareOp, left: *const Column, literal: *const C
     }
 }
 
-fn compare_both(op: abi.CompareOp, left: *const Column, right: *const Column, bits: []u8) void {
+/// Two columns of one type that has an order, row by row.
+pub fn compare_both(op: abi.CompareOp, left: *const Column, right: *const Column, bits: []u8) void {
     switch (left.type.layout()) {
         .bits => compare.compare_bits_columns(op, left.data, right.data, left.row_count, bits),
         .bytes => compare.compare_bytes_columns(op, left.offsets, left.data, right.offsets, right.data, bits),

@@ -1,5 +1,6 @@
-//! Functions of text, and those that take any type: which there are, and their kernels.
+//! Functions of text, and those that take any type (function_any.zig): which there are, and their kernels.
 const abi = @import("../abi.zig");
+const any = @import("function_any.zig");
 const function = @import("function.zig");
 const text = @import("../kernel/text.zig");
 const text_case = @import("../kernel/text_case.zig");
@@ -34,7 +35,7 @@ pub fn signature(id: abi.FunctionId) ?Signature {
         .split_part => .{ .parameters = &.{ string, string, integer }, .result = .{ .tag = .utf8 } },
         .character => .{ .parameters = &.{.of(&.{.i32})}, .result = .{ .tag = .utf8 }, .fallible = true },
         .ascii, .code_point => .{ .parameters = &.{string}, .result = .{ .tag = .i32 } },
-        else => null,
+        else => any.signature(id),
     };
 }
 
@@ -79,7 +80,7 @@ pub fn evaluate(call: *const Call) function.Error!Column {
         .pad_left => try text_make.pad(.left, arena, count, operands, call.rows),
         .pad_right => try text_make.pad(.right, arena, count, operands, call.rows),
         .character => try text_make.characters(arena, count, &operands[0], call.rows),
-        else => unreachable, // has no signature
+        else => return any.evaluate(call),
     };
     result.validity = call.validity;
     return result;
