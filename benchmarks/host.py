@@ -12,8 +12,8 @@ import querymode
 from benchmarks.harness import Table, race, seconds
 from querymode import QueryMode, _pool, _wasm
 from querymode._abi import SourceKind
-from querymode.memory_table import HostColumn, MemoryTable, Morsel
 from querymode.lower import lower
+from querymode.memory_table import HostColumn, MemoryTable, Morsel
 
 CALL_SECONDS_MAX = 3e-6
 BATCH_SECONDS_MAX = 60e-6

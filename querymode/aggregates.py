@@ -1,7 +1,7 @@
 """Aggregates: what they take, what they return, what lanes exchange, and how the engine is told.
 
-The engine's side of the same rules is wasm/src/plan/aggregate_parser.zig. Types are settled here: a variance is
-of float64, a median of integers is a float64, so the argument is cast before the engine sees it.
+The engine's side of the same rules is wasm/src/plan/aggregate_parser.zig. Types are settled here: a variance
+is of float64, a median of integers is a float64, so the argument is cast before the engine sees it.
 
     count                                    int64
     sum                                      total: int128, float64 or decimal(38, s)
@@ -177,9 +177,9 @@ class BoundCall:
         self.type = result_type(call, argument)
         self.states = state_types(call, argument)
         self._op = call.op
-        self._flags = AGGREGATE_DISTINCT * bool(call.is_distinct) + AGGREGATE_FILTERED * (
-            call.where is not None
-        )
+        self._flags = AGGREGATE_DISTINCT if call.is_distinct else 0
+        if call.where is not None:
+            self._flags |= AGGREGATE_FILTERED
         self._value: list[bytes] = []
         if call.value is not None:
             self._value.append(bind_as(call.value, schema, argument_type(call, argument)).wire)

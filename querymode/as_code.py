@@ -1,6 +1,6 @@
 """Plans as Python: what `to_code` writes.
 
-Every node becomes the one call that makes exactly this node. A node that several others read gets a name first.
+Every node becomes the one call that makes exactly this node. What several others read gets a name first.
 """
 
 from __future__ import annotations
@@ -297,14 +297,18 @@ class _Writer:
         return f"(-{self.operand(node.value)})"
 
     def _cast(self, node: Cast) -> str:
-        return f"{self.operand(node.value)}.cast({str(node.target)!r}{', strict=False' if node.attempt else ''})"
+        return (
+            f"{self.operand(node.value)}.cast({str(node.target)!r}{', strict=False' if node.attempt else ''})"
+        )
 
     def _function(self, node: Function) -> str:
         return f"call({', '.join((repr(node.name), *map(self.argument, node.arguments)))})"
 
     def _case(self, node: Case) -> str:
         branches = zip(node.conditions, node.values, strict=False)
-        shown = ".".join(f"when({self.argument(test)}).then({self.argument(value)})" for test, value in branches)
+        shown = ".".join(
+            f"when({self.argument(test)}).then({self.argument(value)})" for test, value in branches
+        )
         rest = node.values[len(node.conditions) :]
         return shown + "".join(f".otherwise({self.argument(value)})" for value in rest)
 
@@ -388,7 +392,10 @@ _VALUES: dict[str, tuple[str, Callable[[Any], str]]] = {
     "timestamp": ("from datetime import datetime", lambda said: f"datetime.fromisoformat({said!r})"),
     "date": ("from datetime import date", lambda said: f"date.fromisoformat({said!r})"),
     "time": ("from datetime import time", lambda said: f"time.fromisoformat({said!r})"),
-    "timedelta": ("from datetime import timedelta", lambda said: f"timedelta({said[0]}, {said[1]}, {said[2]})"),
+    "timedelta": (
+        "from datetime import timedelta",
+        lambda said: f"timedelta({said[0]}, {said[1]}, {said[2]})",
+    ),
     "uuid": ("from uuid import UUID", lambda said: f"UUID({said!r})"),
 }
 

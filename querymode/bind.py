@@ -51,6 +51,7 @@ from querymode.types import (
     UINT16,
     UINT32,
     UINT64,
+    UTF8,
     decimal,
     encode_type,
     is_decimal,
@@ -294,7 +295,8 @@ class _Binder:
         return _cast(value, node.target, node.attempt)
 
     def function(self, node: Function, depth: int) -> Bound:
-        from querymode.functions import FUNCTIONS, REWRITES, check_count
+        from querymode.function_table import FUNCTIONS
+        from querymode.functions import REWRITES, check_count
 
         if node.name in REWRITES:
             count, meaning = REWRITES[node.name]
@@ -398,9 +400,12 @@ def _cast(bound: Bound, target: DataType, attempt: bool = False) -> Bound:
 
 
 def _castable(source: DataType, target: DataType) -> bool:
-    """What the engine's casts can do; text is still to come."""
+    """What the engine's casts can do."""
     if source in (target, NULL):
         return True
+    if UTF8 in (source, target):
+        other = target if source == UTF8 else source
+        return not (is_nested(other) or is_vector(other))
     numbers = [is_numeric(side) or side == BOOL for side in (source, target)]
     if all(numbers):
         return True

@@ -1,7 +1,8 @@
-"""Common subexpressions: what several expressions of a step compute is computed once, by a projection below it.
+"""Common subexpressions: what several expressions of a step compute is computed once, by a projection below
+it.
 
-Parts of CASE, COALESCE, AND and OR stay where they are: they may be asked for some rows only, and could fail for
-the others.
+Parts of CASE, COALESCE, AND and OR stay where they are: they may be asked for some rows only, and could fail
+for the others.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ class ComputedColumn:
         if len(values) != batch.num_rows:
             raise error(
                 "SCHEMA_MISMATCH",
-                f"the function of computed gave {len(values)} values of {self.name!r} for {batch.num_rows} rows",
+                f"the function of computed gave {len(values)} values of {self.name!r} "
+                f"for {batch.num_rows} rows",
                 column=self.name,
             )
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -45,7 +46,9 @@ class ComputedColumn:
             raise
         except Exception as failure:
             raise error(
-                "QUERY_FAILED", f"the function of computed failed for {self.name!r}: {failure!r}", column=self.name
+                "QUERY_FAILED",
+                f"the function of computed failed for {self.name!r}: {failure!r}",
+                column=self.name,
             ) from failure
 
     def _array(self, given: Any) -> Any:

@@ -20,13 +20,16 @@ def constant_table(
 ) -> MemoryTable:
     """A table of Python values, which fit the types of their columns."""
     count = len(columns[0])
-    hosts = [_column(data_type, values) for (_, data_type), values in zip(fields, columns, strict=True)]
+    hosts = [
+        constant_column(data_type, values) for (_, data_type), values in zip(fields, columns, strict=True)
+    ]
     table = MemoryTable(Schema(fields), [Morsel(hosts, count)] if count else [])
     table.constants = tuple(map(tuple, columns))
     return table
 
 
-def _column(data_type: DataType, values: Sequence[object]) -> HostColumn:
+def constant_column(data_type: DataType, values: Sequence[object]) -> HostColumn:
+    """Values of Python that fit the type."""
     count = len(values)
     if data_type == NULL:
         return HostColumn(data_type, count)

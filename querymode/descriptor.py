@@ -29,7 +29,6 @@ from querymode.plan import (
     GroupBy,
     Join,
     Limit,
-    MapBatches,
     Node,
     Project,
     Repeat,
@@ -125,7 +124,8 @@ class _Encoder:
         if encode is None:
             raise error(
                 "NOT_SUPPORTED",
-                "a Python function (map_batches, computed) cannot be written down; describe the query before it",
+                "a Python function (map_batches, computed) cannot be written down; describe the "
+                "query before it",
             )
         kind, parts = encode(node)
         return {"node": kind, "input": places[0], **parts}
@@ -232,7 +232,9 @@ class Decoder:
             self._depth = 0
             rule = _DECODERS.get(part.get("node"))  # type: ignore[arg-type]
             if rule is None:
-                raise error("NOT_SUPPORTED", f"the descriptor has a node {part.get('node')!r}, which is unknown")
+                raise error(
+                    "NOT_SUPPORTED", f"the descriptor has a node {part.get('node')!r}, which is unknown"
+                )
             try:
                 self._nodes.append(rule(self, part))
             except RecursionError:
@@ -382,7 +384,8 @@ def _registered(session: QueryMode, name: str) -> MemoryTable | FileTable:
         known = ", ".join(sorted(session._tables)) or "none"
         raise error(
             "TABLE_NOT_FOUND",
-            f"the descriptor reads {name!r}, which is not registered in this session. Registered are: {known}",
+            f"the descriptor reads {name!r}, which is not registered in this session. Registered "
+            f"are: {known}",
             table=name,
         )
     if not isinstance(frame._node, Scan) or frame._node.names is not None:

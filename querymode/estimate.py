@@ -1,7 +1,7 @@
 """How many rows a plan gives, and how many values a column has: guesses, for the order of joins alone.
 
-Footers know the bounds of numbers and dates; where nothing is known, a filter keeps a fixed part. A wrong guess
-costs time, never rows.
+Footers know the bounds of numbers and dates; where nothing is known, a filter keeps a fixed part. A wrong
+guess costs time, never rows.
 """
 
 from __future__ import annotations

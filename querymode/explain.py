@@ -70,7 +70,8 @@ class _Tree:
         self._profile = profile
         self._estimator = Estimator()
         self._from_footers = known_counts(node) is not None or session._known_batch(node) is not None
-        last = lower(node)
+        self._session = session
+        self._last = last = lower(node)
         assert last.root is not None
         self._root = last.root
         self._branches: dict[int, tuple[Stage, Branch]] = {}
@@ -132,7 +133,7 @@ class _Tree:
                 f"{read['row_groups_skipped']:,} of {read['row_groups']:,} row groups"
             )
             return
-        foreseen = Foreseen(branch, stage.rows_needed)
+        foreseen = Foreseen(self._session, self._last, stage, branch)
         if branch.pruning is not None:
             kept = len(table.groups) - foreseen.groups_pruned
             tree["pruned_by"] = list(branch.pruning.columns)
@@ -140,7 +141,8 @@ class _Tree:
             details.append(f"pruned by {', '.join(branch.pruning.columns)}: {kept:,} row groups left")
         remark = foreseen.remark or (" at most" if branch.sought else "")
         tree["requests"], tree["bytes"] = foreseen.requests, foreseen.bytes
-        details.append(f"reads {foreseen.requests:,} requests, {foreseen.bytes:,} bytes{remark}")
+        about = "about " if foreseen.is_rough else ""
+        details.append(f"reads {about}{foreseen.requests:,} requests, {foreseen.bytes:,} bytes{remark}")
 
 
 def describe_step(node: Node) -> tuple[str, str]:
@@ -186,46 +188,56 @@ def _join_text(node: Join) -> str:
 
 
 class Foreseen:
-    """What a scan of files would read. Indexes of pages are read to know it, pages are not."""
+    """What a scan of files would read. Indexes of pages are read to know it, pages are not.
 
-    def __init__(self, work: Branch, rows_needed: int | None) -> None:
+    The numbers are exact, unless `remark` says otherwise, or they are rough: column chunks that are read in
+    several pieces of memory= are cut where pages begin, and that is known when they are read.
+    """
+
+    def __init__(self, session: QueryMode, last: Stage, stage: Stage, work: Branch) -> None:
         self.requests = 0
         self.bytes = 0
         self.groups_pruned = 0
         self.remark = ""
+        self.is_rough = False
+        self._session = session
         self._work = work
-        self._rows_needed = rows_needed
+        self._stages = (last, stage)
         from querymode.execute.single import on_instance
 
         on_instance(self._ask)
 
     def _ask(self, instance: Instance) -> None:
         from querymode.execute.files import FileScan, Worker
-        from querymode.execute.local import FILE_WORKER_SIZE
+        from querymode.execute.local import worker_size
         from querymode.fetch import IoGate
 
         work = self._work
         assert isinstance(work.source, FileTable)
+        rows_needed = self._stages[1].rows_needed
         scan = FileScan(
             work.source,
             work.columns,
             work.pruning,
             IoGate(),
             has_filter=work.has_filter,
-            rows_needed=self._rows_needed,
-            memory=FILE_WORKER_SIZE,
+            rows_needed=rows_needed,
+            memory=worker_size(*self._stages, self._session._budget.total, self._session._limits()),
         )
         try:
             scan.prune(instance)
-            query = instance.query_open(work.plan)
+            query = instance.query_open(work.scan_plan)
             worker = Worker(scan, instance, query, lambda: None)
             self.requests, self.bytes = worker.foresee()
             worker.close()
             instance.query_close(query)
             self.groups_pruned = scan.groups_pruned
-            if self._rows_needed is not None:
+            self.is_rough = scan.foreseen_in_pieces
+            if rows_needed is not None:
                 self.remark = " at most"
             elif scan.reads_filter_first:
                 self.remark = " for the filter, then what surviving rows need"
+            if scan.foreseen_unsure:
+                self.remark += ", and dictionaries if pages use them"
         finally:
             scan.close(verify=False)

@@ -69,7 +69,11 @@ def _target(session: QueryMode, path: object) -> str:
     from querymode.store.access import absolute
     from querymode.store.location import display_name, local_path, scheme_of
 
-    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str) or not os.fspath(path):
+    if (
+        not isinstance(path, (str, os.PathLike))
+        or not isinstance(os.fspath(path), str)
+        or not os.fspath(path)
+    ):
         raise error("QUERY_FAILED", f"a file is written to a path, not to {path!r}")
     text = absolute(os.fspath(path), session.root)
     if scheme_of(text) not in ("", "file"):
@@ -106,7 +110,9 @@ def _exists(target: str) -> QueryModeError:
 
 def _failed(target: str, failure: OSError) -> QueryModeError:
     if failure.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return error("ACCESS_DENIED", f"this user may not write {target}; check the permissions of its folder")
+        return error(
+            "ACCESS_DENIED", f"this user may not write {target}; check the permissions of its folder"
+        )
     if failure.errno in (errno.ENOENT, errno.ENOTDIR):
         return error("QUERY_FAILED", f"there is no folder for {target}; make it first")
     return error("QUERY_FAILED", f"{target} could not be written: {os.strerror(failure.errno or 0)}")
@@ -118,9 +124,7 @@ def _failed(target: str, failure: OSError) -> QueryModeError:
 class ParquetFormat(Format):
     def __init__(self, compression: str = "zstd", row_group_size: int = 1 << 20) -> None:
         if compression not in COMPRESSIONS:
-            raise error(
-                "NOT_SUPPORTED", f"compression={compression!r}; there are {', '.join(COMPRESSIONS)}"
-            )
+            raise error("NOT_SUPPORTED", f"compression={compression!r}; there are {', '.join(COMPRESSIONS)}")
         self._compression = compression
         self._rows = row_count("row_group_size", row_group_size)
         if self._rows == 0:
@@ -189,8 +193,15 @@ class ArrowFormat(Format):
 
 class CsvFormat(Format):
     def __init__(self, delimiter: str = ",", header: bool = True) -> None:
-        if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n' or ord(delimiter) > 127:
-            raise error("QUERY_FAILED", f"delimiter={delimiter!r}; it is one ASCII character, no quote or line end")
+        if (
+            not isinstance(delimiter, str)
+            or len(delimiter) != 1
+            or delimiter in '"\r\n'
+            or ord(delimiter) > 127
+        ):
+            raise error(
+                "QUERY_FAILED", f"delimiter={delimiter!r}; it is one ASCII character, no quote or line end"
+            )
         self._delimiter = delimiter
         self._header = bool(header)
 
@@ -204,7 +215,10 @@ class CsvFormat(Format):
         rows = 0
         with pyarrow.csv.CSVWriter(file, schema, write_options=options) as writer:
             for batch in frame.stream():
-                columns = [_csv_column(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
+                columns = [
+                    _csv_column(column, field.type)
+                    for column, field in zip(batch.columns, schema, strict=True)
+                ]
                 writer.write_batch(pyarrow.RecordBatch.from_arrays(columns, schema=schema))
                 rows += batch.num_rows
         return rows
@@ -256,7 +270,9 @@ def _arrow_schema(frame: DataFrame) -> pyarrow.Schema:
 def _no_type(frame: DataFrame, name: str, what: str) -> QueryModeError:
     kind = frame.dtypes()[name]
     return error(
-        "NOT_SUPPORTED", f"{what} files cannot hold {name!r}, which is {kind}; cast it, or drop it", column=name
+        "NOT_SUPPORTED",
+        f"{what} files cannot hold {name!r}, which is {kind}; cast it, or drop it",
+        column=name,
     )
 
 

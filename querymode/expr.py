@@ -206,7 +206,7 @@ class Expr(TextMethods, NumberMethods, TimeMethods):
         return Aggregate(AggregateOp.MEDIAN, self)
 
     def quantile(self, fraction: float, interpolation: str = "linear") -> Aggregate:
-        """The value below which a fraction of the values lie: between two of them, or "discrete", one of them."""
+        """What a fraction of the values lies below: between two of them, or ("discrete") one of them."""
         op = _INTERPOLATIONS.get(interpolation)
         if op is None:
             known = ", ".join(_INTERPOLATIONS)

@@ -1,6 +1,6 @@
 """Expressions and constants as JSON, and back: see descriptor.py for what they look like.
 
-    [kind, part, …]     parts in the order of the class's arguments; FORMS says what each of them is
+[kind, part, …]     parts in the order of the class's arguments; FORMS says what each of them is
 """
 
 from __future__ import annotations
@@ -341,7 +341,12 @@ _DECODE_AGGREGATE = _word(AggregateOp)[1]
 
 
 def _decode_aggregate(given: list[Any], depth: int) -> Expr:
-    if len(given) != 4 or not isinstance(given[2], list) or len(given[2]) > 1 or not isinstance(given[3], dict):
+    if (
+        len(given) != 4
+        or not isinstance(given[2], list)
+        or len(given[2]) > 1
+        or not isinstance(given[3], dict)
+    ):
         raise _malformed("an aggregate has an operator, its value and options", len(given) - 1)
     op = _DECODE_AGGREGATE(given[1], depth)
     value = _decode_list(given[2], depth)

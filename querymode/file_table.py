@@ -58,7 +58,9 @@ class Origin:
         return any(map(has_secrets, (self.where,) if isinstance(self.where, str) else self.where))
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"path": self.where} if isinstance(self.where, str) else {"paths": [*self.where]}
+        found: dict[str, Any] = (
+            {"path": self.where} if isinstance(self.where, str) else {"paths": [*self.where]}
+        )
         return found | {"options": self.options} if self.options else found
 
 

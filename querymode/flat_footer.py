@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from querymode.types import DataType
 
 MAGIC = b"QMPF"
-VERSION = 1
+VERSION = 2
 
 _HEADER = struct.Struct("<4sBBH8IQ")
 #: So that every entry can be read as eight bytes.
@@ -55,6 +55,8 @@ class Array(IntEnum):
     CODEC = 19
     ENCODINGS = 20
     FLAGS = 21
+    DICTIONARY_PAGES = 22
+    OTHER_PAGES = 23
 
 
 _ARRAY_COUNT = len(Array)
@@ -94,6 +96,9 @@ class Chunk(NamedTuple):
     #: Bit n: the chunk lists encoding n; bit 15: one that no bit stands for.
     encodings: int
     flags: int
+    #: Data pages that the dictionary codes, and others, where the file lists both; else 0.
+    dictionary_pages: int
+    other_pages: int
     column_index: Span | None
     offset_index: Span | None
     bloom: Span | None
@@ -235,6 +240,8 @@ class FlatFooter:
             data_page_offset=start + value(Array.DICTIONARY_SIZE, index),
             encodings=value(Array.ENCODINGS, index),
             flags=flags,
+            dictionary_pages=value(Array.DICTIONARY_PAGES, index),
+            other_pages=value(Array.OTHER_PAGES, index),
             column_index=self._span(Array.COLUMN_INDEX_OFFSET, index) if flags & COLUMN_INDEX else None,
             offset_index=self._span(Array.OFFSET_INDEX_OFFSET, index) if flags & OFFSET_INDEX else None,
             bloom=self._span(Array.BLOOM_OFFSET, index) if flags & BLOOM else None,

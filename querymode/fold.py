@@ -76,7 +76,7 @@ def _ask(instance: Instance, plans: list[tuple[object, bytes, Schema]]) -> dict[
     from querymode.execute.single import outputs
     from querymode.memory_table import Layout
     from querymode.result import Result
-    from querymode.wire import encode_name, encode_plan
+    from querymode.steps import encode_name, encode_plan
 
     values: dict[object, Expr] = {}
     one_row = Layout((), 1).descriptors(0)
@@ -84,7 +84,9 @@ def _ask(instance: Instance, plans: list[tuple[object, bytes, Schema]]) -> dict[
         plan = encode_plan([], [bytes((NodeTag.PROJECT,)) + b"\x01\x00" + encode_name("value") + wire])
         try:
             query = instance.query_open(plan)
-            batches = list(outputs(instance, query, instance.query_push(query, SourceKind.DESCRIPTOR, data=one_row)))
+            batches = list(
+                outputs(instance, query, instance.query_push(query, SourceKind.DESCRIPTOR, data=one_row))
+            )
             batches += outputs(instance, query, instance.query_finish(query))
             instance.query_close(query)
         except QueryModeError:

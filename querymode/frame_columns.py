@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from querymode.errors import column_not_found, error
+from querymode.errors import error
 from querymode.expr import Cast, Coalesce, Column, Expr, Literal
 from querymode.frame_arguments import (
     FrameBase,
@@ -69,16 +69,16 @@ class ColumnMethods(FrameBase):
             raise error("QUERY_FAILED", "with_columns takes at least one expression")
         return self._with(Project(self._node, _replaced(self._node.schema, found, "with_columns")))
 
-    def cast(
-        self, types: DataType | str | Mapping[str, DataType | str], *, strict: bool = True
-    ) -> DataFrame:
+    def cast(self, types: DataType | str | Mapping[str, DataType | str], *, strict: bool = True) -> DataFrame:
         """Columns as other types: `cast({"id": "int32"})`, or all of them as one.
 
         With `strict=False` what does not fit becomes NULL instead of an error.
         """
         schema = self._node.schema
         if isinstance(types, dict):
-            wanted = {column_name("cast", name, schema): column_type("cast", one) for name, one in types.items()}
+            wanted = {
+                column_name("cast", name, schema): column_type("cast", one) for name, one in types.items()
+            }
         else:
             wanted = dict.fromkeys(schema.names, column_type("cast", types))
         items = [
@@ -124,7 +124,9 @@ class ColumnMethods(FrameBase):
         fields[new_name("computed", name)] = data_type
         from querymode.computed import ComputedColumn
 
-        return self._with(MapBatches(self._node, ComputedColumn(name, function, data_type), Schema(fields.items())))
+        return self._with(
+            MapBatches(self._node, ComputedColumn(name, function, data_type), Schema(fields.items()))
+        )
 
     def map_batches(
         self,
@@ -147,12 +149,13 @@ class ColumnMethods(FrameBase):
             return given
         if isinstance(given, dict):
             return Schema(
-                (new_name("map_batches", name), column_type("map_batches", one)) for name, one in given.items()
+                (new_name("map_batches", name), column_type("map_batches", one))
+                for name, one in given.items()
             )
-        if type(given).__module__.startswith("pyarrow"):
-            from querymode.arrow import schema_from_arrow
+        if hasattr(given, "empty_table"):  # pyarrow's
+            from querymode.arrow import from_arrow
 
-            return schema_from_arrow(given)
+            return from_arrow(given.empty_table()).schema
         raise error(
             "QUERY_FAILED", f"schema= is a dict of types or a pyarrow.Schema, not {type(given).__name__}"
         )

@@ -68,16 +68,17 @@ class JoinMethods(FrameBase):
         nulls_equal: bool = False,
         mark: str | None = None,
     ) -> DataFrame:
-        """Pairs of rows whose keys are equal: `join(other, on="id")`, `join(other, left_on="a", right_on="b")`.
+        """Pairs of rows whose keys are equal: `join(other, on="id")`, `join(other, left_on="a",
+        right_on="b")`.
 
         `how`: inner, left, right, full, cross (every row with every row), semi and anti (rows that have, or
-        have not, a match). `where`: a further condition for a pair, over the columns of both sides. Columns of
-        the other side whose names are taken get the `suffix`. `coalesce`: one key column instead of two, which
-        is the rule but for full joins. `nulls_equal`: NULL keys match each other.
+        have not, a match). `where`: a further condition for a pair, over the columns of both sides. Columns
+        of the other side whose names are taken get the `suffix`. `coalesce`: one key column instead of two,
+        which is the rule but for full joins. `nulls_equal`: NULL keys match each other.
 
-        Two more ways are for what subqueries of SQL do: `how="mark"` gives every row of the left side a column,
-        named by `mark`, that is true, false or NULL as `IN (SELECT …)` is; `how="single"` is a left join that
-        fails where a row has several matches.
+        Two more ways are for what subqueries of SQL do: `how="mark"` gives every row of the left side a
+        column, named by `mark`, that is true, false or NULL as `IN (SELECT …)` is; `how="single"` is a left
+        join that fails where a row has several matches.
         """
         right = other_frame("join", other)._node
         keys = _keys(self._node.schema, right.schema, on, left_on, right_on)
@@ -130,7 +131,9 @@ class JoinMethods(FrameBase):
         for node in nodes:
             for name, data_type in node.schema:
                 types[name] = _common("concat", name, types.get(name, data_type), data_type)
-        parts = [_projected(node, [(name, _of_type(node, name, types[name])) for name in types]) for node in nodes]
+        parts = [
+            _projected(node, [(name, _of_type(node, name, types[name])) for name in types]) for node in nodes
+        ]
         return self._with(Union(parts))
 
     def distinct(self) -> DataFrame:
@@ -247,9 +250,13 @@ def _check_join(
     if (mark is None) == (how == "mark") or not isinstance(mark, (str, type(None))):
         raise error("QUERY_FAILED", "mark= names the column of a join with how='mark', and of no other")
     if how == "cross" and (keys or where is not None):
-        raise error("QUERY_FAILED", "a cross join takes every row with every row: it has neither keys nor where=")
+        raise error(
+            "QUERY_FAILED", "a cross join takes every row with every row: it has neither keys nor where="
+        )
     if how not in ("cross", "single") and not keys and where is None:
-        raise error("QUERY_FAILED", "join takes on=, left_on= and right_on=, or where=; how='cross' takes none")
+        raise error(
+            "QUERY_FAILED", "join takes on=, left_on= and right_on=, or where=; how='cross' takes none"
+        )
 
 
 class _Joining:
@@ -336,7 +343,11 @@ class _Joining:
             for ours, theirs in self._keys:
                 assert isinstance(ours, Column)
                 merged[ours.name] = Coalesce((ours, self._renamed(theirs)))
-        items = [(name, merged.get(name, Column(name))) for name in self._left.schema.names if name not in ours_gone]
+        items = [
+            (name, merged.get(name, Column(name)))
+            for name in self._left.schema.names
+            if name not in ours_gone
+        ]
         return items + [(shown, Column(self._names[name])) for name, shown in self._shown.items()]
 
 
@@ -388,7 +399,8 @@ def _aligned(what: str, first: Node, others: Sequence[object]) -> list[Node]:
         types = [_common(what, *parts) for parts in zip(names, types, node.schema.types, strict=True)]
     return [
         _projected(
-            node, [(name, _of_type(node, name, one)) for name, one in zip(node.schema.names, types, strict=True)]
+            node,
+            [(name, _of_type(node, name, one)) for name, one in zip(node.schema.names, types, strict=True)],
         )
         for node in nodes
     ]
@@ -399,7 +411,9 @@ def _sides(what: str, first: Node, other: object) -> tuple[Node, Node, list[tupl
     left, right = _aligned(what, first, (other,))
     names = left.schema.names
     fresh = _unused_names(right.schema.names, names)
-    right = _projected(right, [(new, Column(old)) for new, old in zip(fresh, right.schema.names, strict=True)])
+    right = _projected(
+        right, [(new, Column(old)) for new, old in zip(fresh, right.schema.names, strict=True)]
+    )
     return left, right, [(Column(a), Column(b)) for a, b in zip(names, fresh, strict=True)]
 
 

@@ -187,14 +187,3 @@ TEXT_FUNCTIONS: dict[tuple[str, ...], FunctionRule] = {
     ("ascii",): Rule(FunctionId.ASCII, (text,), INT32),
     ("code_point", "unicode", "ord"): Rule(FunctionId.CODE_POINT, (text,), INT32),
 }
-
-# Families with a file of their own use the rules above, so they come last.
-from querymode.functions_number import NUMBER_FUNCTIONS  # noqa: E402
-from querymode.functions_time import TIME_FUNCTIONS  # noqa: E402
-
-FAMILIES = (TEXT_FUNCTIONS, NUMBER_FUNCTIONS, TIME_FUNCTIONS)
-
-#: Every name, in lower case.
-FUNCTIONS: dict[str, FunctionRule] = {
-    name: rule for family in FAMILIES for names, rule in family.items() for name in names
-}

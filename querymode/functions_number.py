@@ -112,6 +112,8 @@ def _round_decimal(name: str, function: FunctionId, value: Bound, given: list[Bo
     if function != FunctionId.TRUNCATE and digits < 0 and scale == 0 and digits >= -precision:
         value = _cast(value, decimal(min(precision + 1, 38), scale))
     result = decimal(value.type.precision, max(digits, 0))
+    if function == FunctionId.ROUND and digits >= 0:
+        return _cast(value, result)  # which rounds just so
     return bound_call(name, function, result, [value, _constant(digits, digits, INT32, str(digits))])
 
 

@@ -4,9 +4,9 @@
     source   a table, or the answer of an earlier stage
     build    an earlier stage's rows, as joins of a plan probe them
 
-A stage runs on all workers; its lanes' answers come in lane order. Its final plan runs over all of them at once
-where they are few, else over every partition of them. What follows a final plan of few rows joins it; what
-follows one of many is cut again. Only columns that are used are read.
+A stage runs on all workers; its lanes' answers come in lane order. Its final plan runs over all of them at
+once where they are few, else over every partition of them. What follows a final plan of few rows joins it;
+what follows one of many is cut again. Only columns that are used are read.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from querymode.plan import (
 from querymode.prune import rewrite
 from querymode.rewrite import substitute
 from querymode.schema import Schema
+from querymode.steps import encode_plan
 from querymode.wire import Wire, state_fields
 
 TYPE_CHECKING = False
@@ -102,8 +103,9 @@ class Branch:
         "plan",
         "pruning",
         "scan",
-        "source",
+        "scan_plan",
         "sought",
+        "source",
     )
 
     def __init__(self, source: MemoryTable | FileTable | StageOutput, columns: tuple[int, ...] = ()) -> None:
@@ -124,6 +126,8 @@ class Branch:
         #: For explain: the node of every step, the scan, and what is looked up in builds while it is read.
         self.nodes: tuple[Node, ...] = ()
         self.scan: Scan | None = None
+        #: The plan, or where it needs builds, what of it can be run without: for a forecast of reads.
+        self.scan_plan = b""
         self.sought: tuple[str, ...] = ()
 
 
@@ -229,7 +233,7 @@ class _Line:
 
 
 class _Pipe:
-    """A stage in the making: its lines are the branches' while `is_final` is not set, and then the final one."""
+    """A stage in the making: its lines are the branches', or once `is_final` is set, the final one."""
 
     def __init__(self, lines: list[_Line], *, parallel: bool, row_count: int | None) -> None:
         self.stage = Stage()
@@ -270,6 +274,12 @@ class _Pipe:
             branch.passes_through = isinstance(branch.source, StageOutput) and not line.wire.steps
             branch.key_ranges = tuple(line.key_ranges)
             branch.nodes = tuple(line.nodes)
+            branch.scan_plan = branch.plan
+            if line.builds:
+                first = len(branch.sought)
+                branch.scan_plan = encode_plan(
+                    line.wire.fields, line.wire.steps[first : line.wire.filter_count]
+                )
             _prune_by(branch, line)
             branches.append(branch)
         stage.branches = tuple(branches)
@@ -350,7 +360,7 @@ class _Lowering:
         line = _Line(Wire(node.schema.part(columns)), branch)
         for key, build, their_key in sought:
             index = line.add_build(build)
-            line.wire.in_build(index, [bind(key, line.wire.schema).wire], 0)
+            line.wire.in_build(index, [bind(key, line.wire.schema).wire])
             line.drops_rows = True
             if isinstance(key, Column) and isinstance(source, FileTable):
                 name = source.schema.field(node.schema.index(key.name))[0]
@@ -407,7 +417,7 @@ class _Lowering:
         theirs = right.schema
         wire = Wire(theirs)
         keys = [bind_keys(ours, node.left.schema, other, theirs)[1].wire for ours, other in node.keys]
-        wire.build(keys, null_equal=node.null_equal, bloom=False)
+        wire.build(keys, null_equal=node.null_equal)
         build = Build(right.close(), wire.encoded())
         below = self._sought_on(node.left, sought)
         if node.kind in ("inner", "semi") and len(node.keys) == 1 and reduces(node):
@@ -509,7 +519,7 @@ class _Lowering:
         return _output_pipe(stage, parallel=pipe.parallel)
 
     def _cut(self, pipe: _Pipe) -> _Pipe:
-        """A pipe whose lanes may get a final plan: one that has got one already becomes a stage of its own."""
+        """A pipe whose lanes may get a final plan. One that has one becomes a stage of its own."""
         if not pipe.is_final:
             return pipe
         assert pipe.parallel

@@ -331,7 +331,7 @@ def _has_order(data_type: DataType) -> bool:
 
 
 def with_types(node: Node, schema: Schema) -> Node:
-    """The node, whose columns have these names, with these types. Arrow says decimals for 128-bit integers."""
+    """The node, whose columns have these names, in these types. Arrow has decimals for 128-bit integers."""
     if node.schema == schema:
         return node
     items: list[tuple[str, Expr]] = []

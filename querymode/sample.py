@@ -33,7 +33,9 @@ def _in_memory(frame: DataFrame, places: list[int]) -> Node:
         end = taken
         while end < len(places) and places[end] < first + batch.num_rows:
             end += 1
-        picked.append(batch.take(pyarrow.array([place - first for place in places[taken:end]], pyarrow.int64())))
+        picked.append(
+            batch.take(pyarrow.array([place - first for place in places[taken:end]], pyarrow.int64()))
+        )
         first += batch.num_rows
         taken = end
     table = pyarrow.Table.from_batches(picked, arrow_schema(frame.schema))

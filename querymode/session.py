@@ -11,7 +11,6 @@ from types import FunctionType
 from querymode.errors import TableNotFoundError, error
 from querymode.file_table import Origin
 from querymode.frame import DataFrame
-from querymode.lower import lower
 from querymode.plan import Node, Scan, is_file_aggregate, known_counts
 from querymode.sql.cache import PlanCache
 
@@ -273,7 +272,6 @@ class QueryMode:
     # ---- running ----
 
     def _execute(self, node: Node, limits: Limits) -> Result:
-        from querymode.execute import local
         from querymode.result import Result
 
         counts = known_counts(node)
@@ -281,7 +279,11 @@ class QueryMode:
             return _counted(node, counts)
         batch = self._known_batch(node)
         if batch is not None:
-            return Result([batch], node.schema, _stats_of_nothing(1, len(batch)))
+            rows = int.from_bytes(batch[4:8], "little")
+            return Result([batch], node.schema, _stats_of_nothing(rows, len(batch)))
+        from querymode.execute import local
+        from querymode.lower import lower
+
         work = lower(node)
         answer = local.run(work, self._budget, limits)
         return Result(answer.batches, work.schema, answer.stats())
@@ -290,6 +292,7 @@ class QueryMode:
         """Runs the query for what it tells of itself."""
         from querymode.execute import local
         from querymode.execute.profile import Profile
+        from querymode.lower import lower
 
         profile = Profile()
         local.run(lower(node), self._budget, self._limits(), profile=profile)
@@ -303,6 +306,7 @@ class QueryMode:
 
         from querymode.arrow import arrow_schema
         from querymode.execute import local
+        from querymode.lower import lower
 
         work = lower(node)
         answer = local.run(work, self._budget, self._limits(), export=_arrow_export(work.schema))
@@ -310,8 +314,11 @@ class QueryMode:
         return pyarrow.Table.from_batches(batches, arrow_schema(work.schema))
 
     def _known_batch(self, node: Node) -> bytes | None:
+        """The answer, where it is known without running anything."""
         if not is_file_aggregate(node):
-            return None
+            from querymode.constant_answer import constant_batch
+
+            return constant_batch(node)
         from querymode.execute.metadata import known_batch
 
         return known_batch(node)
@@ -319,13 +326,18 @@ class QueryMode:
     def _stream(self, node: Node, limits: Limits) -> Iterator[list[pyarrow.RecordBatch]]:
         """Batches of an answer, in order, as they come: never all of them in memory at once."""
         from querymode.execute import local
+        from querymode.lower import lower
 
         work = lower(node)
         return local.stream(work, self._budget, limits, export=_arrow_export(work.schema))
 
     def _stream_qmcb(self, node: Node, limits: Limits) -> Iterator[bytes]:
         """The same in the engine's form."""
+        batch = self._known_batch(node)
+        if batch is not None:
+            return iter((batch,))
         from querymode.execute import local
+        from querymode.lower import lower
 
         return local.stream(lower(node), self._budget, limits)
 

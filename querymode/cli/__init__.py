@@ -10,9 +10,16 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
     from collections.abc import Callable, Sequence
 
-USAGE = """\
-usage: querymode COMMAND
+    from querymode.errors import QueryModeError
 
+USAGE = """\
+usage: querymode "SELECT …" [OPTIONS] | COMMAND
+
+  querymode "SELECT …"     runs SQL; tables are files in quotes: FROM 'data/*.parquet'
+  querymode -f FILE        the same, from a file; - reads stdin
+    --format FORMAT        table, csv, json, ndjson, markdown, parquet or arrow
+    -o FILE                writes the answer there
+    --threads N, --memory SIZE, --timeout SECONDS
   querymode head FILE      the first rows
   querymode count FILE     how many rows there are
   querymode inspect FILE   schema, row groups, column chunks and pages of Parquet files
@@ -20,7 +27,7 @@ usage: querymode COMMAND
   querymode --version      version of the package, and of the engine inside it
   querymode --help         this text; querymode COMMAND --help tells more
 
-FILE is a Parquet file, a folder, a pattern, or an http(s):// or s3:// URL; there may be several.
+FILE of a command is a Parquet file, a folder, a pattern, or an http(s):// or s3:// URL; there may be several.
 """
 
 
@@ -49,7 +56,7 @@ def _guarded(words: list[str]) -> int:
     try:
         return _run(words)
     except QueryModeError as failure:
-        return _fail(str(failure))
+        return _fail_query(failure)
     except (OSError, KeyboardInterrupt):
         raise
     except SystemExit as end:  # the parser of arguments has said why
@@ -60,6 +67,16 @@ def _guarded(words: list[str]) -> int:
 
 def _fail(message: str) -> int:
     print(" ".join(message.splitlines()), file=sys.stderr)
+    return 1
+
+
+def _fail_query(failure: QueryModeError) -> int:
+    """One line; of SQL, as many as show the place."""
+    if failure.offset is None or "\n" not in failure.message:
+        return _fail(str(failure))
+    for line in str(failure).split("\n"):
+        # Tabs stay, so that carets stand where the text does.
+        print("".join(c if c == "\t" or c.isprintable() else "\ufffd" for c in line), file=sys.stderr)
     return 1
 
 
@@ -92,8 +109,40 @@ def _run(words: list[str]) -> int:
         _prepare_output()
         _COMMANDS[words[0]](words[1:])
         return 0
-    if words:
-        print(f"querymode: there is no command {words[0]!r}", file=sys.stderr)
+    return _query(words)
+
+
+def _query(words: list[str]) -> int:
+    from querymode.cli.query import Request, WrongUsage, is_sql, parsed, run_query
+
+    is_bare = len(words) == 1 and (is_sql(words[0]) or not words[0].startswith("-"))
+    if is_bare and not is_sql(words[0]):
+        return _wrong(f"there is no command {words[0]!r}")
+    request = Request(words[0]) if is_bare else Request() if not words else parsed(words)
+    if not words:
+        request.text = _piped()
+        if not request.text.strip():
+            return _wrong()
+    _prepare_output()
+    try:
+        run_query(request)
+    except WrongUsage as failure:
+        print(f"querymode: {failure}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _piped() -> str:
+    """A statement on stdin, where nobody sits at it."""
+    try:
+        return "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
+    except OSError:
+        return ""
+
+
+def _wrong(message: str = "") -> int:
+    if message:
+        print(f"querymode: {message}", file=sys.stderr)
     print(USAGE, end="", file=sys.stderr)
     return 2
 

@@ -6,7 +6,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from querymode.result import Result
 
@@ -39,7 +39,8 @@ def print_table(titles: Sequence[str], rows: Collection[Sequence[str]], right: S
     if is_terminal():
         _draw(titles, rows, right)
     else:
-        _align(titles, rows, right)
+        for line in align(titles, rows, right):
+            print(line)
 
 
 def _draw(titles: Sequence[str], rows: Collection[Sequence[str]], right: Sequence[bool]) -> None:
@@ -55,14 +56,15 @@ def _draw(titles: Sequence[str], rows: Collection[Sequence[str]], right: Sequenc
     Console(highlight=False).print(table)
 
 
-def _align(titles: Sequence[str], rows: Collection[Sequence[str]], right: Sequence[bool]) -> None:
+def align(titles: Sequence[str], rows: Collection[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
+    """Lines of plain text."""
     widths = [max(map(display_width, column)) for column in zip(titles, *rows, strict=True)]
     for line in (titles, ["-" * width for width in widths], *rows):
         cells = []
         for cell, width, to_right in zip(line, widths, right, strict=True):
             padding = " " * (width - display_width(cell))
             cells.append(padding + cell if to_right else cell + padding)
-        print("  ".join(cells).rstrip())
+        yield "  ".join(cells).rstrip()
 
 
 def display_width(text: str) -> int:

@@ -7,8 +7,8 @@ from querymode.errors import column_not_found, error
 from querymode.execute.single import on_instance, outputs
 from querymode.plan import UNLIMITED
 from querymode.qmcb import decode_columnar_batch, qmcb_fields
+from querymode.steps import column_at, encode_limit, encode_plan, encode_sort
 from querymode.types import NULL, is_nested, is_vector
-from querymode.wire import column_at, encode_limit, encode_plan, encode_sort
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

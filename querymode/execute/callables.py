@@ -1,4 +1,4 @@
-"""Python functions over Arrow batches: the one place where Python touches rows, because users asked for it."""
+"""Python functions over Arrow batches: the one place where Python touches rows, as users asked for."""
 
 from __future__ import annotations
 

@@ -82,8 +82,11 @@ class FileScan:
         #: What was asked for so far.
         self.request_count = 0
         self.byte_count = 0
-        #: Set by `Worker.foresee` where the engine keeps some columns for later.
+        #: Set by `Worker.foresee`: the engine keeps some columns for later, some come in several pieces
+        #: that begin where pages do, or some pages may turn out to need a dictionary.
         self.foreseen_in_part = False
+        self.foreseen_in_pieces = False
+        self.foreseen_unsure = False
         self._lock = threading.Lock()
         self._pruned = pruning is None
         self._sources: dict[int, ByteSource] = {}
@@ -240,10 +243,10 @@ class _Block:
 class _Needs:
     """What a step asked for: which of it is here already, and by which reads the rest comes."""
 
-    __slots__ = ("_tail", "brought", "is_last", "live", "merged", "missing", "owners")
+    __slots__ = ("_tail", "brought", "live", "merged", "missing", "owners", "plan")
 
     def __init__(self, wire: bytes, footer: FlatFooter) -> None:
-        count, live_count, self.is_last, is_index = _NEED_HEADER.unpack_from(wire)
+        count, live_count, self.plan, is_index = _NEED_HEADER.unpack_from(wire)
         end = _NEED_HEADER.size + count * _NEED.size
         self.live: tuple[int, ...] = struct.unpack_from(f"<{live_count}I", wire, end)
         self._tail = footer.tail
@@ -290,7 +293,9 @@ class GroupReader:
 
     def _foresee(self) -> None:
         """Indexes are brought, and then the engine says what it would ask for next."""
+        scan = self._worker.scan
         indexed: set[int] = set()
+        planned: set[int] = set()
         while True:
             segments, self._segments = b"".join(self._segments), []
             output = self._instance.scan_step(self._handle, segments)
@@ -300,12 +305,17 @@ class GroupReader:
             needs = _Needs(wire, self._file.footer)
             self.foreseen_requests += len(needs.merged)
             self.foreseen_bytes += sum(part.size for part in needs.merged)
-            if needs.is_last:
-                self._worker.scan.foreseen_in_part |= not indexed <= needs.owners
+            if not needs.plan:
+                indexed |= needs.owners
+                self._fetch(wire)
+                self._arrive()
+                continue
+            planned |= needs.owners
+            scan.foreseen_unsure |= bool(needs.plan & _abi.PLAN_UNSURE)
+            scan.foreseen_in_pieces |= bool(needs.plan & _abi.PLAN_ROUND)
+            if needs.plan & _abi.PLAN_LAST:
+                scan.foreseen_in_part |= not indexed <= planned
                 return
-            indexed |= needs.owners
-            self._fetch(wire)
-            self._arrive()
 
     def _open(self, group: int) -> int:
         worker = self._worker

@@ -1,4 +1,6 @@
-"""Columns of tables in memory that stay in engine instances between queries: copied in once, not once per query."""
+"""Columns of tables in memory that stay in engine instances between queries: copied in once, not once per
+query.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the keys of finished builds say of the tables that will be probed: their least and their greatest value."""
+"""What the keys of finished builds say of the tables that will be probed: their least and their greatest
+value.
+"""
 
 from __future__ import annotations
 

@@ -152,6 +152,15 @@ def _expected_size(last: Stage, limit: int, thread_count: int) -> int:
     return min(limit, wanted)
 
 
+def worker_size(last: Stage, stage: Stage, total: int, limits: Limits) -> int:
+    """What a worker of a stage may hold, as long as nothing fails."""
+    size = _expected_size(last, limits.memory_of(total), limits.thread_count)
+    lanes = [
+        branch.source.lane_count for branch in stage.branches if not isinstance(branch.source, StageOutput)
+    ]
+    return size // QueryRun(last, limits, size, None).worker_count(stage, max(1, sum(lanes)))
+
+
 class QueryRun:
     """One attempt at a query: what its stages share."""
 
@@ -198,7 +207,8 @@ class QueryRun:
         for stage in self._stages:
             self._results[id(stage)] = self.run_stage(stage)
             self._release_inputs(stage)
-        lanes = self._results[id(self.last)]
+        # Of the last stage as it was planned: its final plan may have become a stage of its own.
+        lanes = self._results[id(self._stages[-1])]
         answer.batches = [batch.data for lane in lanes for batch in lane]
         answer.row_count = sum(batch.row_count for lane in lanes for batch in lane)
         answer.result_bytes = self.held
@@ -275,7 +285,7 @@ class QueryRun:
 
     def _stage_run(self, stage: Stage, *, streams: bool = False) -> StageRun:
         lane_counts = list(map(self._lane_count, stage.branches))
-        workers = self._worker_count(stage, sum(lane_counts))
+        workers = self.worker_count(stage, sum(lane_counts))
         feeds: list[Feed] = []
         first = 0
         for branch in stage.branches:
@@ -335,7 +345,7 @@ class QueryRun:
         most = 1 if self._alone else self.limits.thread_count
         return max(1, min(most, lane_count, self.size // WORKER_SIZE_MIN))
 
-    def _worker_count(self, stage: Stage, lane_count: int) -> int:
+    def worker_count(self, stage: Stage, lane_count: int) -> int:
         """Workers that have something to do. Rows that the first lane has anyway are read by one alone."""
         table = stage.branches[0].source
         if (

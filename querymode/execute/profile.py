@@ -1,4 +1,4 @@
-"""What a query's run left of itself, for explain: rows out of every node, reads of every scan, time of stages."""
+"""What a run tells of a query, for explain: rows out of every node, reads of every scan, time of stages."""
 
 from __future__ import annotations
 
@@ -18,11 +18,16 @@ class Profile:
         self.reads: dict[int, dict[str, int]] = {}
 
     def add_rows(self, nodes: Sequence[Node], counts: Sequence[int], *, is_final: bool) -> None:
-        """`counts`: rows that came to each step, and those that left the last one; what came to a step left the
-        one before. Of a node's several steps the last one counts, and a final plan's alone."""
+        """`counts`: rows that came to each step, and those that left the last one.
+
+        What came to a step left the one before. Of a node's several steps the last one counts, and of a
+        final plan's node that plan's alone.
+        """
         found: dict[int, int] = {}
         left = list(counts[1:])
-        for place in reversed(range(len(left) - 1)):  # filters that a scan ran itself: their last one is known
+        for place in reversed(
+            range(len(left) - 1)
+        ):  # filters that a scan ran itself: their last one is known
             if counts[place] == 0 and counts[place + 1] == 0:
                 left[place] = left[place + 1]
         for node, count in zip(nodes, left, strict=True):

@@ -20,7 +20,7 @@ from querymode._abi import OutputState
 from querymode.errors import MemoryExceededError, error
 from querymode.execute import threads
 from querymode.execute.feeds import InputBlock, push_batches
-from querymode.wire import with_builds
+from querymode.steps import with_builds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

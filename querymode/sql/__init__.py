@@ -11,6 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from querymode.plan import Node
     from querymode.session import QueryMode
+    from querymode.sql.statement import Planned
+    from querymode.sql.stored import Stored
 
 
 def plan_sql(session: QueryMode, text: str, parameters: object = None) -> Node:
@@ -22,10 +24,23 @@ def plan_sql(session: QueryMode, text: str, parameters: object = None) -> Node:
     found = plans.find(key) if key is not None else None
     if found is not None:
         return found
-    from querymode.sql.statement import plan_statement
-
     version = plans.version
-    planned = plan_statement(session, text, parameters)
+    is_plain = parameters is None and isinstance(text, str)
+    planned = _stored(session, text) if is_plain else None
+    if planned is None:
+        from querymode.sql.statement import plan_statement
+
+        planned = plan_statement(session, text, parameters)
+        if is_plain and planned.lasting:
+            from querymode.sql.stored import store
+
+            store(session, text, planned.node)
     if key is not None and planned.watched is not None:
         plans.keep(key, planned.node, planned.watched, version)
     return planned.node
+
+
+def _stored(session: QueryMode, text: str) -> Planned | Stored | None:
+    from querymode.sql.stored import load
+
+    return load(session, text)

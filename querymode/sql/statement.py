@@ -24,13 +24,17 @@ _DESCRIBE_COLUMNS = ("column_name", "column_type", "null", "key", "default", "ex
 
 
 class Planned:
-    """A plan. `watched`: the files it depends on; None if it means something else when it is asked again."""
+    """A plan. `watched`: the files it depends on; None if there is more to watch, or nothing that would help.
 
-    __slots__ = ("node", "watched")
+    `lasting`: over the same tables, the text means the same when it is asked again.
+    """
 
-    def __init__(self, node: Node, watched: Sequence[Watched] | None) -> None:
+    __slots__ = ("lasting", "node", "watched")
+
+    def __init__(self, node: Node, watched: Sequence[Watched] | None, lasting: bool) -> None:
         self.node = node
         self.watched = watched
+        self.lasting = lasting
 
 
 def plan_statement(session: QueryMode, text: str, parameters: object = None) -> Planned:
@@ -41,7 +45,8 @@ def plan_statement(session: QueryMode, text: str, parameters: object = None) -> 
     except RecursionError:
         raise error("NOT_SUPPORTED", "the statement is nested too deep") from None
     lasting = not binder.asked_time and not statement.explain and isinstance(statement.tree, exp.Query)
-    return Planned(node, binder.tables.watched if lasting and binder.tables.can_watch else None)
+    watched = binder.tables.watched if lasting and binder.tables.can_watch else None
+    return Planned(node, watched, lasting)
 
 
 def _plan(session: QueryMode, statement: Statement, binder: Binder) -> Node:

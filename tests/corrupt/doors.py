@@ -109,9 +109,9 @@ class Bench:
         self.instance.write(source, _SOURCE.pack(kind, handle, address, size))
         return self.answer(self.instance.qm_query_push(query, source, self.out), query)
 
-    def push_bytes(self, query: int, kind: int, data: bytes) -> int:
+    def push_bytes(self, query: int, kind: int, data: bytes, run: int = 0) -> int:
         address, size = self.lay("data", data, self.second_room)
-        return self.push(query, kind, 0, address, size)
+        return self.push(query, kind, run, address, size)
 
     def finish(self, query: int) -> int:
         """To the end and closed, whatever happened before."""
@@ -213,7 +213,7 @@ def fuzz_grown(bench: Bench, random: Random) -> int:
         return Status.INVALID_PLAN
     status = bench.push_bytes(query, SourceKind.QMCB, sample.batch)
     if random.random() < 0.2:
-        bench.push_bytes(query, SourceKind.QMCB, sample.batch)
+        bench.push_bytes(query, SourceKind.QMCB, sample.batch, random.choice((0, 1, 0xFFFF_FFFF)))
     return bench.finish(query) or status
 
 

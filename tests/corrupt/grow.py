@@ -68,11 +68,15 @@ class Grower:
 
     def plan(self, fields: Fields) -> bytes:
         self.fields = list(fields)
-        count = self.random.choice((1, 1, 2, 3))
-        steps = [self.step() for _ in range(count)]
+        steps = [self.merge()] if self.random.random() < 0.15 else []
+        steps += [self.step() for _ in range(self.random.choice((1, 1, 2, 3)) - len(steps))]
+        if self.random.random() < 0.1:
+            steps.append(self.repeat())
+        if self.random.random() < 0.15:
+            steps.append(self.partition())
         head = struct.pack("<IIHH", _abi.PLAN_MAGIC, _abi.VERSION, 0, len(fields))
         named = b"".join(_name(name) + encode_type(data_type) for name, data_type in fields)
-        return head + named + count.to_bytes(2, "little") + b"".join(steps)
+        return head + named + len(steps).to_bytes(2, "little") + b"".join(steps)
 
     # ---- steps ----
 
@@ -91,13 +95,38 @@ class Grower:
         return bytes((NodeTag.PROJECT,)) + len(items).to_bytes(2, "little") + wire
 
     def sort(self) -> bytes:
+        return bytes((NodeTag.SORT,)) + self.order()[0]
+
+    def order(self) -> tuple[bytes, list[DataType]]:
+        """Keys and limit of a sort or a merge, and the keys' types."""
+        types = [self.some_type(_UNORDERED) for _ in range(self.random.choice((1, 1, 2)))]
         keys = b""
-        count = self.random.choice((1, 1, 2))
-        for _ in range(count):
+        for data_type in types:
             flags = bytes((self.random.randrange(2), self.random.randrange(2)))
-            keys += flags + self.expression(self.some_type(_UNORDERED), 1)
+            keys += flags + self.expression(data_type, 1)
         limit = self.random.choice((0, 1, 3, 1000, 0x3FFF_FFFE, 0xFFFF_FFFF, (1 << 64) - 1))
-        return bytes((NodeTag.SORT,)) + count.to_bytes(2, "little") + keys + limit.to_bytes(8, "little")
+        return len(types).to_bytes(2, "little") + keys + limit.to_bytes(8, "little"), types
+
+    def merge(self) -> bytes:
+        bounds = self.random.randrange(4)
+        order, types = self.order()
+        values = [
+            self.value(data_type, self.random.random() < 0.2) for data_type in types * bounds.bit_count()
+        ]
+        return bytes((NodeTag.MERGE, bounds)) + order + b"".join(values)
+
+    def partition(self) -> bytes:
+        count = self.random.choice((1, 2, 3, 64, 1000, 65_535))
+        keys = [self.expression(self.any_type(), 1) for _ in range(self.random.randrange(3))]
+        head = bytes((NodeTag.PARTITION,)) + struct.pack("<HH", count, len(keys))
+        return head + b"".join(keys)
+
+    def repeat(self) -> bytes:
+        """Up to a hundred times: more would end at the limit of memory, or not for a long time."""
+        number = DataType(TypeTag.I64)
+        head = bytes((NodeTag.REPEAT, ExpressionTag.ARITHMETIC, ArithmeticOp.MODULO)) + encode_type(number)
+        hundred = bytes((ExpressionTag.LITERAL,)) + encode_type(number) + b"\0" + (100).to_bytes(8, "little")
+        return head + self.expression(number, 1) + hundred
 
     def limit(self) -> bytes:
         numbers = (0, 1, 5, 1 << 32, (1 << 64) - 1)

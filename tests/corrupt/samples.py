@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from querymode import _abi, col, lit
+from querymode import _abi, call, col, interval, lit
 from querymode._abi import NodeTag, SourceKind
 from querymode._wasm import Instance, Output
 from querymode.arrow import from_arrow
 from querymode.errors import QueryModeError
 from querymode.expr import Expr
 from querymode.frame import DataFrame
-from querymode.memory_table import MemoryTable
 from querymode.lower import lower
+from querymode.memory_table import MemoryTable
 from querymode.plan import Scan
 from querymode.schema import Schema
 from querymode.session import QueryMode
@@ -252,6 +252,7 @@ def _frames(frame: DataFrame) -> Iterator[Build]:
     yield from _projections(frame)
     yield from _sorts(frame)
     yield from _groups(frame)
+    yield from _calls(frame)
     yield lambda: frame.limit(3)
     yield lambda: frame.offset(2)
     yield lambda: frame.filter(col("i32") > 0).limit(5).offset(1)
@@ -342,6 +343,52 @@ def _projections(frame: DataFrame) -> Iterator[Build]:
                 yield partial(frame.select, col(name).cast(target, strict=strict).alias("x"))
 
 
+def _calls(frame: DataFrame) -> Iterator[Build]:
+    """Functions of dates and numbers, over columns of every type that they may take."""
+    moments = [col(name) for name in ("date", "stamp", "stamp_s", "stamp_ns", "time_us", "interval")]
+    numbers = [col(name) for name in ("i8", "i64", "u32", "f32", "f64", "d9", "d38")]
+    items: list[Expr] = []
+    for value in moments:
+        items += [
+            call("date_part", part, value) for part in ("year", "week", "hour", "epoch", "nanosecond", "us")
+        ]
+        items += [
+            call("epoch_ms", value),
+            call("date_trunc", "month", value),
+            call("date_trunc", "hour", value),
+        ]
+        items += [call("date_diff", unit, value, value) for unit in ("month", "hour", "week")]
+        items += [call("date_sub", unit, value, value) for unit in ("month", "hour")]
+        items += [value + col("interval"), value - interval(months=1, days=2, hours=3), value - value]
+        items += [call("age", value, value), call("last_day", value), call("dayname", value)]
+        items += [call("strftime", value, "%Y-%m-%d %H:%M:%S.%f %j %a %U"), call("isfinite", value)]
+    items += [col("date") + col("i32"), col("date") - 3, col("date") + col("time_us"), -col("interval")]
+    items += [col("interval") * col("i8"), col("interval") * 1.5, col("interval") / col("f64")]
+    items += [call("strptime", col("text"), "%Y-%m-%d"), call("try_strptime", col("text"), "%d %b %y %I %p")]
+    items += [call("make_date", col("i16"), 2, col("i8")), call("make_time", col("i8"), 1, col("f64"))]
+    items += [call("make_timestamp", col("i16"), 1, 2, 3, 4, col("f64")), call("make_timestamp", col("i64"))]
+    items += [call("to_days", col("i8")), call("to_seconds", col("f64")), call("to_timestamp", col("f64"))]
+    for value in numbers:
+        items += [
+            call(name, value) for name in ("abs", "sign", "round", "floor", "ceil", "trunc", "sqrt", "exp")
+        ]
+        items += [
+            call("round", value, 1),
+            call("round", value, -1),
+            call("trunc", value, -2),
+            call("pow", value, 2),
+        ]
+        items += [
+            call("gcd", value, 6),
+            call("bit_and", value, value),
+            call("<<", value, 1),
+            call("isnan", value),
+        ]
+    items += [call("factorial", col("i8")), call("bit_count", col("i64")), call("lcm", col("i8"), col("i16"))]
+    for item in items:
+        yield partial(frame.select, item.alias("x"))
+
+
 def _sorts(frame: DataFrame) -> Iterator[Build]:
     for name in frame.columns:
         yield partial(frame.sort, name, descending=True)
@@ -356,8 +403,8 @@ def _groups(frame: DataFrame) -> Iterator[Build]:
         calls += [col(name).sum(), col(name).min(), col(name).max(), col(name).avg()]
     yield lambda: frame.agg(*calls)
     for name in frame.columns:
-        for call in (col(name).count(), col(name).min(), col(name).max(), col(name).sum(), col(name).avg()):
-            yield partial(frame.agg, call)
+        for item in (col(name).count(), col(name).min(), col(name).max(), col(name).sum(), col(name).avg()):
+            yield partial(frame.agg, item)
         key = frame.group_by(name)
         yield partial(key.agg, col("i8").sum(), col("text").max(), col("f64").avg(), col("u8").count())
     yield lambda: frame.group_by("bool").count()

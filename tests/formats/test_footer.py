@@ -128,6 +128,9 @@ def compare_chunk(chunk: ff.Chunk, meta: Any, slack: int) -> None:
     data_pages = [page for page in meta.pages or [] if page.kind in (0, 3) and page.pages]
     all_dictionary = bool(data_pages) and all(page.encoding in (2, 8) for page in data_pages)
     assert bool(chunk.flags & ff.ALL_DICTIONARY) == all_dictionary
+    coded = sum(page.pages for page in data_pages if page.encoding in (2, 8))
+    others = sum(page.pages for page in data_pages) - coded
+    assert (chunk.dictionary_pages, chunk.other_pages) == ((coded, others) if coded and others else (0, 0))
 
 
 def compare_spans(chunk: ff.Chunk, column: Any, file_size: int) -> None:

@@ -73,7 +73,13 @@ FILES: dict[str, dict[str, Any]] = {
     "groups": {"use_dictionary": ["k"], "write_page_index": True, "row_group_size": 100_000},
     "no index": {"use_dictionary": ["k"]},
     "dictionary": {"write_page_index": True},
+    "two groups": {"write_page_index": True, "row_group_size": 600_000, "data_page_version": "2.0"},
+    "a small dictionary": {"write_page_index": True, "dictionary_pagesize_limit": 100_000},
+    "no dictionary": {"write_page_index": True, "use_dictionary": False},
 }
+
+#: Column chunks of these begin with pages that a dictionary codes, and go on without.
+MIXED = ("dictionary", "two groups", "a small dictionary")
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +157,14 @@ def queries(frame: DataFrame) -> dict[str, DataFrame]:
         "two columns": frame.select("k", "id"),
         "a sum": frame.agg(col("v").sum()),
         "groups": frame.group_by("k").agg(col("v").sum()),
+        "the first fifth": frame.filter("id", "lt", 200_000),
+        "the middle": frame.filter("id", "between", [300_000, 500_000]).select("v", "k"),
+        "where dictionaries end": frame.filter("id", "between", [90_000, 290_000]),
+        "the last fifth": frame.filter("id", "gt", 800_000),
+        "the last fifth of others": frame.filter("id", "gt", 800_000).select("v"),
+        "first and last": frame.filter((col("id") < 100_000) | (col("id") > 900_000)),
+        "the filter's own column": frame.filter("id", "lt", 10_000).select("id"),
+        "its last rows": frame.filter("id", "gt", 990_000).select("id"),
         "the last pages": frame.filter("id", "gt", 990_000),
         "the last pages of others": frame.filter("id", "gt", 990_000).select("k", "v"),
         "one row": frame.filter("id", "eq", 500_000).select("v"),
@@ -161,14 +175,77 @@ def queries(frame: DataFrame) -> dict[str, DataFrame]:
     }
 
 
-@pytest.mark.parametrize("name", ["plain", "groups", "no index"])
+@pytest.mark.parametrize("name", FILES)
 def test_explain_is_what_happens(session: QueryMode, files: dict[str, Path], name: str) -> None:
+    exact = 0
     for what, frame in queries(session.table(files[name])).items():
         for _ in range(2):
+            assert "about" not in frame.explain() and "dictionaries" not in frame.explain()
             if "then what surviving rows need" in frame.explain():
                 assert foreseen(frame) <= spent(frame), what
             else:
+                exact += 1
                 assert foreseen(frame) == spent(frame), what
+    assert exact >= 2 * 12
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_dictionaries_are_read_where_pages_use_them(
+    session: QueryMode, files: dict[str, Path], name: str
+) -> None:
+    """Of a fifth of all rows, ids and values take less without their dictionaries than with them."""
+    metadata = pq.read_metadata(files[name])
+    frame = session.table(files[name]).select("id", "v")
+
+    def dictionary_sizes(group: int) -> int:
+        chunks = [metadata.row_group(group).column(index) for index in range(2)]
+        return sum(chunk.data_page_offset - int(chunk.dictionary_page_offset or 0) for chunk in chunks)
+
+    plain = spent(session.table(files["no dictionary"]).select("id", "v").filter("id", "gt", 800_000))[1]
+    late = spent(frame.filter("id", "gt", 800_000))[1]
+    assert late < plain + dictionary_sizes(metadata.num_row_groups - 1)
+    early = frame.filter("id", "lt", 10_000)
+    assert early.collect().row_count == 10_000
+    assert spent(early)[1] > dictionary_sizes(0)
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_explain_says_what_it_cannot_know(
+    session: QueryMode, files: dict[str, Path], tmp_path: Path, name: str
+) -> None:
+    """Of files by writers that nobody knows, pages tell whether they use a dictionary, and they alone."""
+    data = files[name].read_bytes()
+    assert data.count(b"parquet-cpp-arrow version") == 1
+    (tmp_path / "t.parquet").write_bytes(
+        data.replace(b"parquet-cpp-arrow version", b"parquet-cpp-other version")
+    )
+    unknown = queries(session.table(tmp_path / "t.parquet"))
+    unsure = 0
+    for what, frame in queries(session.table(files[name])).items():
+        assert unknown[what].to_arrow() == frame.to_arrow(), what
+        if "and dictionaries if pages use them" in unknown[what].explain():
+            unsure += 1
+            assert foreseen(unknown[what]) <= spent(unknown[what]), what
+        elif "then what surviving rows need" not in unknown[what].explain():
+            assert foreseen(unknown[what]) == spent(unknown[what]), what
+    assert unsure >= 5
+    late = unknown["the last fifth"]
+    assert foreseen(late) == spent(late), "no page of these uses a dictionary"
+
+
+def test_explain_of_columns_in_pieces_is_rough(million: pa.Table, tmp_path: Path) -> None:
+    """With little memory a column chunk is read in several pieces, each from the beginning of a page on."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(million, path, compression="none", use_dictionary=False)
+    little = QueryMode.local(threads=2, memory="24MiB").table(path).agg(col("id").sum(), col("v").sum())
+    assert "reads about " in little.explain()
+    requests, size = spent(little)
+    assert requests > 2
+    assert requests * 0.7 <= foreseen(little)[0] <= requests * 1.4
+    assert size * 0.7 <= foreseen(little)[1] <= size
+    plenty = QueryMode.local(threads=2).table(path).agg(col("id").sum(), col("v").sum())
+    assert "about" not in plenty.explain()
+    assert foreseen(plenty) == spent(plenty)
 
 
 def test_explain_of_a_limit_is_at_most(session: QueryMode, files: dict[str, Path]) -> None:

@@ -10,17 +10,11 @@ import random
 import unicodedata
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 
 from querymode import Expr, QueryMode, QueryModeError, call, col, lit
-
-ORACLE = duckdb.connect()
-ORACLE.execute("SET TimeZone = 'UTC'")
-ORACLE.execute("SET threads = 1")
-
-Cases = list[tuple[Expr, str]]
+from tests.parametric.columns import ORACLE, Cases, check
 
 #: Chunks of the engine have 16,384 rows.
 ROW_COUNTS = (0, 1, 7, 1000, 16_384, 40_000)
@@ -57,33 +51,6 @@ def text_table(rows: int, parts: list[str], seed: int) -> pa.Table:
             "z": pa.array([None] * rows, pa.string()),
         }
     )
-
-
-def check(table: pa.Table, cases: Cases) -> None:
-    """Each case alone gives what DuckDB gives, in value and type."""
-    ORACLE.register("t", table)
-    items = ", ".join(f"{sql} AS c{number}" for number, (_, sql) in enumerate(cases))
-    theirs = ORACLE.sql(f"SELECT {items} FROM t").to_arrow_table()
-    frame = QueryMode.from_arrow(table)
-    ours = frame.select(*[expr.alias(f"c{number}") for number, (expr, _) in enumerate(cases)]).to_arrow()
-    wrong = []
-    for number, (expr, sql) in enumerate(cases):
-        a, b = ours.column(number), theirs.column(number)
-        if a.type != b.type:
-            wrong.append(f"{expr}: {a.type}, not {b.type} as {sql}")
-            continue
-        if a.equals(b):
-            continue
-        pairs = enumerate(zip(a.to_pylist(), b.to_pylist(), strict=True))
-        rows = [row for row, pair in pairs if _differ(*pair)]
-        inputs = table.take(rows[:3]).to_pylist()
-        for row, given in zip(rows[:3], inputs, strict=True):
-            wrong.append(f"{expr}: {a[row].as_py()!r}, not {b[row].as_py()!r} as {sql}, for {given}")
-    assert not wrong, "\n".join(wrong)
-
-
-def _differ(a: Any, b: Any) -> bool:
-    return a != b and not (a != a and b != b)
 
 
 S, P, Q, N, K, FAR, Z = (col(name) for name in ("s", "p", "q", "n", "k", "far", "z"))

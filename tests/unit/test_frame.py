@@ -270,7 +270,7 @@ def test_aggregates_of_other_types() -> None:
         (lambda f: f.agg(col("s")), "INVALID_AGGREGATE"),
         (lambda f: f.agg("s"), "INVALID_AGGREGATE"),
         (lambda f: f.select("s", col("s").max()), "INVALID_AGGREGATE"),
-        (lambda f: f.aggregate("median", "s"), "INVALID_AGGREGATE"),
+        (lambda f: f.aggregate("middle", "s"), "INVALID_AGGREGATE"),
         (lambda f: f.aggregate("sum"), "INVALID_AGGREGATE"),
         (lambda f: f.aggregate(5, "s"), "INVALID_AGGREGATE"),
         (lambda f: f.aggregate("max", "S"), "COLUMN_NOT_FOUND"),

@@ -32,14 +32,16 @@ RIGHT = pa.table(
 ORACLE = duckdb.connect()
 ORACLE.register("l", LEFT)
 ORACLE.register("r", RIGHT)
-L = QueryMode.from_arrow(LEFT)
-R = QueryMode.from_arrow(RIGHT)
+#: As Any, so that type checkers let mistakes through.
+L: Any = QueryMode.from_arrow(LEFT)
+R: Any = QueryMode.from_arrow(RIGHT)
 
 
 def bag(rows: list[Any]) -> Counter[Any]:
     """Rows in any order; NaN equals NaN."""
     return Counter(
-        tuple("NaN" if isinstance(value, float) and value != value else value for value in row) for row in rows
+        tuple("NaN" if isinstance(value, float) and value != value else value for value in row)
+        for row in rows
     )
 
 
@@ -69,14 +71,16 @@ def test_joins_have_duckdbs_rows(how: str, ours: Any, theirs: Any) -> None:
 
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
 @pytest.mark.parametrize("coalesce", [None, True, False])
-@pytest.mark.parametrize("keys", [{"on": "k"}, {"left_on": "x", "right_on": "y"}, {"left_on": "v", "right_on": "k"}])
+@pytest.mark.parametrize(
+    "keys", [{"on": "k"}, {"left_on": "x", "right_on": "y"}, {"left_on": "v", "right_on": "k"}]
+)
 def test_joins_have_polars_columns_and_rows(how: Any, coalesce: bool | None, keys: dict[str, str]) -> None:
     left = LEFT.set_column(1, "x", LEFT["x"].cast(pa.int64()))
     right = RIGHT.set_column(0, "k", RIGHT["k"].cast(pa.int64()))
     if keys.get("right_on") == "k":
         left = left.set_column(2, "v", left["x"])
-    frame = QueryMode.from_arrow(left).join(QueryMode.from_arrow(right), how=how, coalesce=coalesce, **keys)  # type: ignore[arg-type]
-    wanted = pl.DataFrame(left).join(pl.DataFrame(right), how=how, coalesce=coalesce, **keys)  # type: ignore[arg-type]
+    frame = QueryMode.from_arrow(left).join(QueryMode.from_arrow(right), how=how, coalesce=coalesce, **keys)
+    wanted = pl.DataFrame(left).join(pl.DataFrame(right), how=how, coalesce=coalesce, **keys)
     assert frame.columns == wanted.columns
     assert rows(frame) == bag(wanted.rows())
 
@@ -105,7 +109,7 @@ def test_conditions_beside_keys_and_alone(how: str) -> None:
         ({}, col("v") == col("v_right"), "l.v = r.v"),
         ({"on": "k"}, (col("v_right") == "b") & (col("x") > 20), "l.k = r.k AND r.v = 'b' AND l.x > 20"),
     ):
-        frame = L.join(R, how=how, where=where, coalesce=False, **keys)  # type: ignore[arg-type]
+        frame = L.join(R, how=how, where=where, coalesce=False, **keys)
         assert rows(frame) == expected(f"SELECT {shown} FROM l {word} r ON {sql}"), (how, sql)
 
 
@@ -155,7 +159,9 @@ def test_set_operations_over_floats() -> None:
     left, right = L.select("f"), R.select("g")
     for method, word in SETS.items():
         sql = f"SELECT f FROM l {word} SELECT g FROM r"
-        found = Counter({("0" if key == (0.0,) else key): n for key, n in rows(getattr(left, method)(right)).items()})
+        found = Counter(
+            {("0" if key == (0.0,) else key): n for key, n in rows(getattr(left, method)(right)).items()}
+        )
         assert found == Counter({("0" if key == (0.0,) else key): n for key, n in expected(sql).items()})
 
 
@@ -191,7 +197,9 @@ def test_filter_in_is_in_a_subquery() -> None:
     assert rows(L.filter_in("k", R)) == expected("SELECT * FROM l WHERE k IN (SELECT k FROM r)")
     assert rows(L.filter_in("x", R, "y")) == expected("SELECT * FROM l WHERE x IN (SELECT y FROM r)")
     assert rows(L.filter_in("x", R.select("y"))) == expected("SELECT * FROM l WHERE x IN (SELECT y FROM r)")
-    assert rows(L.filter_in(["k", "v"], R)) == expected("SELECT * FROM l WHERE (k, v) IN (SELECT k, v FROM r)")
+    assert rows(L.filter_in(["k", "v"], R)) == expected(
+        "SELECT * FROM l WHERE (k, v) IN (SELECT k, v FROM r)"
+    )
     assert L.filter_in("k", R).columns == L.columns
 
 
@@ -237,7 +245,12 @@ def test_filter_not_in_knows_nulls() -> None:
         ("SCHEMA_MISMATCH", lambda: L.union(R.select("k"))),
         ("SCHEMA_MISMATCH", lambda: L.select("v").union_all(R.select("k"))),
         ("SCHEMA_MISMATCH", lambda: L.select("v").intersect(R.select("k"))),
-        ("SCHEMA_MISMATCH", lambda: L.concat(R.rename({"y": "f", "g": "x"}).cast({"k": "float64"}).rename({"v": "w", "k": "v"}))),
+        (
+            "SCHEMA_MISMATCH",
+            lambda: L.concat(
+                R.rename({"y": "f", "g": "x"}).cast({"k": "float64"}).rename({"v": "w", "k": "v"})
+            ),
+        ),
         ("COLUMN_NOT_FOUND", lambda: L.unique("nowhere")),
         ("QUERY_FAILED", lambda: L.unique([])),
         ("COLUMN_NOT_FOUND", lambda: L.filter_in("x", R)),

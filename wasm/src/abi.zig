@@ -432,12 +432,20 @@ pub const Segment = extern struct {
     reserved: u32 = 0,
 };
 
+/// That is all.
+pub const plan_last: u32 = 1;
+/// A round of windows: later ones follow with the next step, and begin where pages do, so not quite there.
+pub const plan_round: u32 = 2;
+/// Dictionaries may be asked for besides, once pages are here that use them.
+pub const plan_unsure: u32 = 4;
+
 /// Followed by `need_count` times `Need`, then `live_count` addresses (u32) of segments in use.
 pub const NeedHeader = extern struct {
     need_count: u32,
     live_count: u32,
-    /// 1 when the scan only plans and has said all it can.
-    is_last: u32,
+    /// Bits of `plan_…` when the scan only plans and this is what its rows would need; 0 for what must be
+    /// brought before it can go on.
+    plan: u32,
     /// 1 for indexes and Bloom filters: small, far apart, and not worth what lies between them.
     is_index: u32,
 };
@@ -559,6 +567,9 @@ pub const constants = .{
     .{ "BUILD_BLOOM", build_bloom },
     .{ "IN_BUILD_BLOOM", in_build_bloom },
     .{ "IN_BUILD_NULL_AWARE", in_build_null_aware },
+    .{ "PLAN_LAST", plan_last },
+    .{ "PLAN_ROUND", plan_round },
+    .{ "PLAN_UNSURE", plan_unsure },
     .{ "OFFSET_UNKNOWN", ErrorDetail.offset_unknown },
     .{ "COLUMN_UNKNOWN", ErrorDetail.column_unknown },
 };

@@ -627,6 +627,15 @@ fn scan_step(handle: u32, segments: u32, count: u32, out: u32) Error!void {
     }
 }
 
+fn plan_bits(scan: *const scan_module.Scan) u32 {
+    const bits: u32 = switch (scan.stage) {
+        .plan => abi.plan_round,
+        .done => abi.plan_last,
+        else => return 0,
+    };
+    return if (scan.is_unsure()) bits | abi.plan_unsure else bits;
+}
+
 fn write_needs(open: *OpenScan) Error!void {
     const gpa = heap.engine_allocator();
     const scan = open.scan;
@@ -637,7 +646,7 @@ fn write_needs(open: *OpenScan) Error!void {
     const header: abi.NeedHeader = .{
         .need_count = @intCast(scan.needs.items.len),
         .live_count = @intCast(live.items.len),
-        .is_last = @intFromBool(scan.stage == .done),
+        .plan = plan_bits(scan),
         .is_index = @intFromBool(scan.stage == .indexes or scan.stage == .blooms),
     };
     try open.needs.appendSlice(gpa, std.mem.asBytes(&header));

@@ -5,8 +5,11 @@
 //!                 ↓                  ↓ need bytes                     ↓ need bytes           ↓ or output
 //!
 //! `step` goes on until it lacks bytes, has output or is done. Rows pass in chunks that are cut from
-//! the row group and the filter alone, never from what was fetched together: sums of floats come out
-//! the same however the bytes arrive.
+//! what the query reads of the row group and from the filter alone, never from what was fetched
+//! together: sums of floats come out the same however the bytes arrive. A chunk has 16,384 rows, but
+//! fewer where a column of so many would take more than `part_size`: where the footer says so, where
+//! the filter must have values of a dictionary whose entries are that large, and behind the filter as
+//! soon as the entries that rows stand for add up to it.
 //!
 //! The query's leading filters are taken apart into their AND terms. A term over one column is asked
 //! once per entry of its dictionary, and its rows by their codes; other terms follow, over decoded
@@ -30,6 +33,7 @@ const pipeline = @import("pipeline.zig");
 const prune = @import("prune.zig");
 const segments_module = @import("format/segments.zig");
 const ChunkReader = column_chunk.ChunkReader;
+const CodedRows = @import("format/parquet/coded_rows.zig").CodedRows;
 const Column = column_module.Column;
 const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
 const DataType = @import("core/schema.zig").DataType;
@@ -83,7 +87,7 @@ pub const Progress = enum { need_bytes, output, done };
 /// A range that is missing, and the leaf reader that wants it.
 pub const Need = struct { range: Range, owner: u32 };
 
-const Stage = enum { start, blooms, indexes, filter, rows, done };
+pub const Stage = enum { start, blooms, indexes, plan, filter, rows, done };
 
 /// Rows that pass together.
 const Cut = struct { row: u64, count: u32 };
@@ -118,8 +122,12 @@ const Term = struct {
     }
 };
 
-/// What is known of an input in the cut being worked on.
-const Known = enum { unread, codes, values };
+/// What is known of an input in the cut being worked on: nothing, the codes of all rows, those of the
+/// rows that are left, all values.
+const Known = enum { unread, codes, picked, values };
+
+/// Bytes of a column that pass together, about.
+const part_size: u64 = 16 << 20;
 
 const Reader = struct {
     node: NodeReader,
@@ -141,6 +149,10 @@ pub const Scan = struct {
     readers: []?Reader,
     leaves: []ChunkReader,
     builders: []ColumnBuilder,
+    /// Of the rows that are left of a cut.
+    taken: []ColumnBuilder = &.{},
+    /// Rows of a cut, as a rule.
+    cut_rows: u32 = expression_module.chunk_rows,
     /// Leading filters of the query, their terms, and which inputs they name.
     filter_count: usize,
     terms: []Term = &.{},
@@ -148,14 +160,24 @@ pub const Scan = struct {
     /// Inputs that somebody behind the filter names.
     used: []bool = &.{},
     known: []Known = &.{},
-    /// Codes of the cut's rows, for inputs that are known by them.
-    codes: []std.ArrayList(u32) = &.{},
+    /// The cut's rows, for inputs that are known by their codes.
+    coded: []CodedRows = &.{},
     /// Rows that may match, and how far they have been cut.
     ranges: []const RowRange,
     range_index: usize = 0,
     range_row: u64 = 0,
     /// The cut being worked on.
     cut: ?Cut = null,
+    /// Its rows that are left, counted from its own first one, and how many of them have passed.
+    rows: std.ArrayList(u32) = .empty,
+    rows_passed: u32 = 0,
+    /// Bytes of a row, at most, of inputs of which not all of these rows may pass at once; else 0.
+    large: []u64 = &.{},
+    /// The one text that is looked at, if for nothing but its least or greatest value: then rows with an
+    /// entry of its dictionary that has passed before change nothing.
+    extreme: ?u32 = null,
+    /// Bits of these entries.
+    passed: []u8 = &.{},
     /// After the filter ran over everything: the cuts in which rows are left.
     surviving: std.ArrayList(Survivor) = .empty,
     surviving_next: usize = 0,
@@ -198,9 +220,12 @@ pub const Scan = struct {
         self.used = try arena.alloc(bool, inputs.len);
         mark_used(query, self.filter_count, self.used);
         self.known = try arena.alloc(Known, inputs.len);
+        self.large = try arena.alloc(u64, inputs.len);
         try self.open_readers(arena);
-        self.codes = try arena.alloc(std.ArrayList(u32), inputs.len);
-        for (self.codes) |*codes| codes.* = .empty;
+        self.cut_rows = self.rows_of_cuts();
+        self.extreme = self.find_extreme();
+        self.coded = try arena.alloc(CodedRows, inputs.len);
+        @memset(self.coded, .{});
         try self.open_terms(arena);
         return self;
     }
@@ -233,6 +258,18 @@ pub const Scan = struct {
         const input = found orelse return null;
         const reader = &self.readers[input].?;
         return if (reader.node.is_flat()) input else null;
+    }
+
+    fn find_extreme(self: *const Scan) ?u32 {
+        const nodes = self.query.plan.nodes;
+        if (self.filter_count == nodes.len or nodes[self.filter_count].step != .aggregate) return null;
+        const aggregate = &nodes[self.filter_count].step.aggregate;
+        if (aggregate.keys.len > 0 or aggregate.phase == .final) return null;
+        for (aggregate.calls) |*call| if (call.op != .min and call.op != .max) return null;
+        if (std.mem.countScalar(bool, self.used, true) != 1) return null;
+        const input = std.mem.findScalar(bool, self.used, true).?;
+        const reader = &(self.readers[input] orelse return null);
+        return if (reader.node.is_flat() and reader.node.node.type.layout() == .bytes) @intCast(input) else null;
     }
 
     /// Constants outlive the request that brought them.
@@ -278,10 +315,13 @@ pub const Scan = struct {
         self.leaves = try arena.alloc(ChunkReader, leaf_count);
         self.readers = try arena.alloc(?Reader, self.inputs.len);
         const builders = try arena.alloc(ColumnBuilder, self.inputs.len);
+        const taken = try arena.alloc(ColumnBuilder, self.inputs.len);
         var next: u32 = 0;
         for (self.inputs, self.readers, builders, self.query.plan.input, 0..) |input, *reader, *builder, field, i| {
             builder.* = try .init(self.gpa, field.type);
             self.builders = builders[0 .. i + 1];
+            taken[i] = try .init(self.gpa, field.type);
+            self.taken = taken[0 .. i + 1];
             reader.* = null;
             if (input != .node) continue;
             const node = &self.file.places[input.node];
@@ -309,7 +349,9 @@ pub const Scan = struct {
     fn release(self: *Scan) void {
         for (self.leaves) |*leaf| leaf.deinit();
         for (self.builders) |*builder| builder.deinit();
-        for (self.codes) |*codes| codes.deinit(self.gpa);
+        for (self.taken) |*builder| builder.deinit();
+        for (self.coded) |*coded| coded.deinit(self.gpa);
+        self.rows.deinit(self.gpa);
         self.surviving.deinit(self.gpa);
         self.needs.deinit(self.gpa);
         self.scratch_needs.deinit(self.gpa);
@@ -355,9 +397,15 @@ pub const Scan = struct {
                 if (!try self.apply_indexes()) return self.finish();
                 self.stage = if (self.options.filter_first and self.filter_count > 0) .filter else .rows;
                 const needs_pages = try self.need_pages();
-                if (self.options.plan_only) return self.plan_rows();
+                if (self.options.plan_only) {
+                    // With an index these pages are all; else the chunks follow, window by window.
+                    self.stage = if (self.use_indexes) .done else .plan;
+                    if (needs_pages) return .need_bytes;
+                    continue;
+                }
                 if (needs_pages) return .need_bytes;
             },
+            .plan => return self.plan_windows(),
             .filter => {
                 if (!try self.run_filter()) return .need_bytes;
                 if (self.surviving.items.len == 0) return self.finish();
@@ -372,8 +420,7 @@ pub const Scan = struct {
                     return .need_bytes;
                 }
                 if (try self.prune_by_headers()) continue;
-                try self.read_cut(cut);
-                self.cut = null;
+                if (self.rows_passed < self.rows.items.len) try self.pass_rows(cut) else try self.read_cut(self.shorten_cut(cut));
                 if (self.query.saturated) return self.finish();
                 if (self.query.pending.items.len > 0) return .output;
             },
@@ -381,20 +428,26 @@ pub const Scan = struct {
         };
     }
 
-    /// The last step of a plan: what the rows would need. With an index these are the pages, which
-    /// have been asked for already; else the chunks, window by window.
-    fn plan_rows(self: *Scan) Error!Progress {
+    /// A round of what the rows would need: columns run out of bytes at about the same time.
+    fn plan_windows(self: *Scan) Error!Progress {
+        var is_last = true;
         for (self.leaves, 0..) |*leaf, owner| {
-            if (!self.use_indexes) try leaf.need_whole(&self.scratch_needs);
+            if (try leaf.plan_window(&self.scratch_needs)) is_last = false;
             try self.note_needs(owner);
         }
-        self.stage = .done;
+        if (is_last) self.stage = .done;
         return if (self.needs.items.len > 0) .need_bytes else .done;
     }
 
-    fn uses_only_dictionary(self: *const Scan, leaf: *const ChunkReader) bool {
+    /// Whether pages were asked for that may turn out to need a dictionary.
+    pub fn is_unsure(self: *const Scan) bool {
+        for (self.leaves) |*leaf| if (leaf.is_unsure) return true;
+        return false;
+    }
+
+    fn coded_pages(self: *const Scan, leaf: *const ChunkReader, page_count: u64) ?u64 {
         const number = (@intFromPtr(leaf.leaf) - @intFromPtr(self.file.leaves.ptr)) / @sizeOf(metadata.Leaf);
-        return self.file.footer.chunk_extras(self.options.row_group, @intCast(number)).all_dictionary;
+        return self.file.coded_pages(self.options.row_group, @intCast(number), page_count);
     }
 
     fn finish(self: *Scan) Error!Progress {
@@ -521,7 +574,7 @@ pub const Scan = struct {
                 self.forget_indexes();
                 return true;
             }
-            leaf.use_index(index);
+            leaf.use_index(index, self.coded_pages(leaf, index.page_count()));
         };
         if (self.prune) |pruning| try self.prune_pages(arena, pruning);
         if (self.ranges.len == 0) return false;
@@ -601,7 +654,6 @@ pub const Scan = struct {
         for (self.readers, 0..) |*reader, i| if (reader.*) |*found| {
             if (self.stage == .filter and !self.filtered[i]) continue;
             for (found.node.leaves, found.first..) |*leaf, owner| {
-                if (self.uses_only_dictionary(leaf)) try leaf.need_dictionary_early(&self.scratch_needs);
                 for (self.ranges) |range| try leaf.need_rows(range.begin, range.end, &self.scratch_needs);
                 try self.note_needs(owner);
             }
@@ -623,7 +675,7 @@ pub const Scan = struct {
             const range = self.ranges[self.range_index];
             const row = @max(self.range_row, range.begin);
             if (row < range.end) {
-                const count: u32 = @intCast(@min(range.end - row, expression_module.chunk_rows));
+                const count: u32 = @intCast(@min(range.end - row, self.cut_rows));
                 self.range_row = row + count;
                 self.cut = .{ .row = row, .count = count };
                 return self.cut;
@@ -631,6 +683,45 @@ pub const Scan = struct {
             self.range_index += 1;
         }
         return null;
+    }
+
+    /// Rows of a cut, as far as the footer tells how large they are.
+    fn rows_of_cuts(self: *const Scan) u32 {
+        var size: u64 = 0;
+        for (self.leaves) |*leaf| size = @max(size, leaf.row_size());
+        return rows_of_size(size, expression_module.chunk_rows);
+    }
+
+    /// The filter decodes all rows of a cut that it cannot judge by their codes: no more than may pass
+    /// together. Its columns are here at this point, however the bytes arrive.
+    fn shorten_cut(self: *Scan, cut: Cut) Cut {
+        if (self.filter_done or self.filter_count == 0) return cut;
+        var size: u64 = 0;
+        for (self.terms) |*term| {
+            if (self.judges_codes(term, cut)) continue;
+            for (term.columns, 0..) |named, input| if (named) {
+                size = @max(size, self.coded_row_size(input, cut, &whole_span(cut.count)));
+            };
+        }
+        const count = rows_of_size(size, cut.count);
+        if (count == cut.count) return cut;
+        self.cut = .{ .row = cut.row, .count = count };
+        self.range_row = cut.row + count;
+        return self.cut.?;
+    }
+
+    /// What a row of an input takes at most by way of dictionaries, in these parts of a cut; 0 where that
+    /// lets them pass together.
+    fn coded_row_size(self: *const Scan, input: usize, cut: Cut, spans: []const Span) u64 {
+        const reader = &(self.readers[input] orelse return 0);
+        var count: u64 = 0;
+        for (spans) |span| count += if (reader.node.is_flat()) span.row_count else span.count();
+        var size: u64 = 0;
+        for (reader.node.leaves) |*leaf| for (spans) |span| {
+            if (leaf.values.entry_size_max == 0) break;
+            size = @max(size, leaf.coded_row_size(cut.row + span.begin, cut.row + span.end));
+        };
+        return if (size *| count > part_size) size else 0;
     }
 
     /// Whether the bytes for a cut are here.
@@ -663,9 +754,10 @@ pub const Scan = struct {
                 if (filtered) if (reader.*) |*found| try self.prepare_spans(found, cut, &whole_span(cut.count));
             }
             if (self.needs.items.len > 0) return false;
-            const selection = (try self.select(cut)).?;
+            const short = self.shorten_cut(cut);
+            const selection = (try self.select(short)).?;
             if (selection.count > 0) {
-                try self.surviving.append(self.gpa, .{ .cut = cut, .spans = try self.spans_of(cut, selection) });
+                try self.surviving.append(self.gpa, .{ .cut = short, .spans = try self.spans_of(short, selection) });
             }
             self.cut = null;
         }
@@ -696,7 +788,6 @@ pub const Scan = struct {
         for (self.readers, self.filtered) |*reader, filtered| if (reader.*) |*found| {
             if (filtered) continue;
             for (found.node.leaves, found.first..) |*leaf, owner| {
-                if (self.uses_only_dictionary(leaf)) try leaf.need_dictionary_early(&self.scratch_needs);
                 for (self.surviving.items) |survivor| for (survivor.spans) |span| {
                     try leaf.need_rows(survivor.cut.row + span.begin, survivor.cut.row + span.end, &self.scratch_needs);
                 };
@@ -709,90 +800,223 @@ pub const Scan = struct {
     // ---- rows ----
 
     fn read_cut(self: *Scan, cut: Cut) Error!void {
-        if (self.filter_count == 0 and try self.read_direct(cut)) return;
-        const selection = try self.select(cut) orelse return self.run_whole(cut, null);
-        if (selection.count == 0) return;
-        if (std.mem.findScalar(bool, self.used, true) == null) return self.run_counted(selection.count);
-        if (selection.count * 2 > cut.count) return self.run_whole(cut, selection);
-        try self.run_selected(cut, selection);
+        self.cut = null;
+        const selection = try self.select(cut);
+        if (selection) |found| {
+            if (found.count == 0) return;
+            if (std.mem.findScalar(bool, self.used, true) == null) return self.run_counted(found.count);
+        }
+        const is_most = selection == null or selection.?.count * 2 > cut.count;
+        if (self.extreme) |input| {
+            const is_here = is_most or !self.filter_done or self.filtered[input];
+            if (is_here and try self.know_codes(input, cut)) return self.pass_extremes(input, cut, selection);
+        }
+        if (is_most and try self.passes_whole(cut)) return self.run_whole(cut, selection);
+        self.cut = cut;
+        try self.choose_rows(cut, selection);
+        try self.pass_rows(cut);
     }
 
     /// Rows of which nobody wants to know more than that they are there.
     fn run_counted(self: *Scan, count: u32) Error!void {
         const arena = self.query.scratch.allocator();
         const columns = try arena.alloc(Column, self.inputs.len);
-        for (columns, 0..) |*column, i| column.* = try self.column_of(arena, i, count, false);
+        for (columns, 0..) |*column, i| column.* = try self.column_of(arena, self.builders, i, count, false);
         try self.query.run_chunk(.{ .row_count = count, .columns = columns }, self.filter_count);
     }
 
     /// All rows of the cut, with those that are out marked.
     fn run_whole(self: *Scan, cut: Cut, selection: ?Selection) Error!void {
+        if (selection == null and try self.read_direct(cut)) return;
         const arena = self.query.scratch.allocator();
         const columns = try arena.alloc(Column, self.inputs.len);
         for (columns, self.used, 0..) |*column, used, i| {
             if (used) try self.materialise(i, cut);
-            column.* = try self.column_of(arena, i, cut.count, used);
+            column.* = try self.column_of(arena, self.builders, i, cut.count, used);
         }
         const all = if (selection) |found| (if (found.count == cut.count) null else found) else null;
         try self.query.run_chunk(.{ .row_count = cut.count, .columns = columns, .selection = all }, self.filter_count);
     }
 
-    /// Only the rows that are left, side by side.
-    fn run_selected(self: *Scan, cut: Cut, selection: Selection) Error!void {
+    /// Notes which inputs have values so large that not all rows of these parts of a cut may pass at once.
+    fn find_large(self: *Scan, cut: Cut, spans: []const Span) bool {
+        var found = false;
+        for (self.large, self.used, 0..) |*size, used, input| {
+            size.* = if (used) switch (self.known[input]) {
+                .unread => self.coded_row_size(input, cut, spans),
+                // Their pages are behind us.
+                .codes => self.entry_size(input, spans),
+                .picked => unreachable,
+                .values => 0,
+            } else 0;
+            found = found or size.* > 0;
+        }
+        return found;
+    }
+
+    fn entry_size(self: *const Scan, input: usize, spans: []const Span) u64 {
+        const size: u64 = self.readers[input].?.node.leaves[0].values.entry_size_max;
+        var count: u64 = 0;
+        for (spans) |span| count += span.row_count;
+        return if (size * count > part_size) size else 0;
+    }
+
+    /// Whether no input has too many bytes in the cut. Where the longest entry of a dictionary would be too
+    /// many, the codes are read: they tell what it is.
+    fn passes_whole(self: *Scan, cut: Cut) Error!bool {
+        if (!self.find_large(cut, &whole_span(cut.count))) return true;
+        var passes = true;
+        for (self.large, 0..) |*size, i| if (size.* > 0) {
+            const input: u32 = @intCast(i);
+            if (self.readers[i].?.node.is_flat() and try self.know_codes(input, cut)) {
+                self.coded[i].expand();
+                if (self.rows_within(input, 0, part_size) == cut.count) size.* = 0;
+            }
+            passes = passes and size.* == 0;
+        };
+        return passes;
+    }
+
+    fn rows_within(self: *const Scan, input: u32, first: u32, limit: u64) u32 {
+        return self.coded[input].rows_within(self.readers[input].?.node.leaves[0].values.entry_offsets(), first, limit);
+    }
+
+    /// Lists the rows that are left. Of inputs known by their codes only those of these rows stay, and of
+    /// inputs with large values the codes are read in any case: they tell how many rows pass together.
+    fn choose_rows(self: *Scan, cut: Cut, selection: ?Selection) Error!void {
         const arena = self.query.scratch.allocator();
-        const rows = try arena.alloc(u32, selection.count);
-        _ = bitmap.indices(selection.bits, cut.count, rows);
+        try self.rows.resize(self.gpa, if (selection) |found| found.count else cut.count);
+        const rows = self.rows.items;
+        if (selection) |found| _ = bitmap.indices(found.bits, cut.count, rows) else for (rows, 0..) |*row, i| row.* = @intCast(i);
+        self.rows_passed = 0;
+        const spans = try find_spans(arena, rows);
+        _ = self.find_large(cut, spans);
+        for (self.known, self.used, self.large, 0..) |*known, used, size, input| if (used) {
+            errdefer interrupt.describe_column(@intCast(input));
+            if (known.* == .codes) {
+                try self.coded[input].keep(self.gpa, rows);
+                known.* = .picked;
+            } else if (size > 0 and try self.pick_codes(arena, input, cut, spans)) known.* = .picked;
+        };
+    }
+
+    /// Reads the codes of the chosen rows, if all of their pages have them.
+    fn pick_codes(self: *Scan, arena: std.mem.Allocator, input: usize, cut: Cut, spans: []const Span) Error!bool {
+        const reader = &self.readers[input].?;
+        const leaf = &reader.node.leaves[0];
+        if (!reader.node.is_flat()) return false;
+        for (spans) |span| if (!leaf.has_codes(cut.row + span.begin, cut.row + span.end)) return false;
+        const places = try arena.dupe(u32, self.rows.items);
+        const coded = &self.coded[input];
+        coded.reset();
+        for (spans) |span| {
+            for (places[span.first..][0..span.row_count]) |*place| place.* = place.* - span.begin + coded.row_count;
+            try reader.node.skip_to(cut.row + span.begin);
+            try leaf.read_codes(coded, span.count());
+        }
+        try coded.keep(self.gpa, places);
+        return true;
+    }
+
+    /// Of the rows that are left, those with an entry of the dictionary that has not passed yet.
+    fn pass_extremes(self: *Scan, input: u32, cut: Cut, selection: ?Selection) Error!void {
+        try self.choose_rows(cut, selection);
+        const coded = &self.coded[input];
+        if (self.passed.len == 0) {
+            const entry_count = self.readers[input].?.node.leaves[0].values.dictionary_count();
+            self.passed = try self.arena.allocator().alloc(u8, bitmap.size(entry_count) + 1);
+            @memset(self.passed, 0);
+        }
+        const rows = try coded.first_rows(self.query.scratch.allocator(), self.passed);
+        try coded.keep(self.gpa, rows);
+        for (rows, 0..) |row, i| self.rows.items[i] = self.rows.items[row];
+        self.rows.items.len = rows.len;
+        if (rows.len == 0) return;
+        self.cut = cut;
+        try self.pass_rows(cut);
+    }
+
+    /// Rows that are left, side by side: all of them, or as many as pass together.
+    fn pass_rows(self: *Scan, cut: Cut) Error!void {
+        try self.query.begin_chunk();
+        const arena = self.query.scratch.allocator();
+        const first = self.rows_passed;
+        const rows = self.rows.items[first..][0..self.rows_together()];
         const spans = try find_spans(arena, rows);
         const columns = try arena.alloc(Column, self.inputs.len);
-        for (columns, self.used, 0..) |*column, used, i| {
-            if (used) try self.take_selected(arena, i, cut, rows, spans);
-            column.* = try self.column_of(arena, i, selection.count, used);
+        const count: u32 = @intCast(rows.len);
+        for (columns, self.used, 0..) |*column, used, input| {
+            if (used) try self.take_rows(arena, input, cut, first, rows, spans);
+            column.* = try self.column_of(arena, self.taken, input, count, used);
         }
-        try self.query.run_chunk(.{ .row_count = selection.count, .columns = columns }, self.filter_count);
+        self.rows_passed += count;
+        if (self.rows_passed == self.rows.items.len) self.cut = null;
+        try self.query.run_chunk(.{ .row_count = count, .columns = columns }, self.filter_count);
     }
 
-    fn take_selected(self: *Scan, arena: std.mem.Allocator, input: usize, cut: Cut, rows: []const u32, spans: []const Span) Error!void {
+    fn rows_together(self: *const Scan) u32 {
+        var count: u32 = @intCast(self.rows.items.len - self.rows_passed);
+        var large_count: u64 = 0;
+        for (self.large) |size| large_count += @intFromBool(size > 0);
+        for (self.large, self.known, 0..) |size, known, input| if (size > 0) {
+            const limit = part_size / large_count;
+            const together = if (known == .picked)
+                self.rows_within(@intCast(input), self.rows_passed, limit)
+            else
+                std.math.lossyCast(u32, @max(1, limit / size));
+            count = @min(count, together);
+        };
+        return count;
+    }
+
+    fn take_rows(self: *Scan, arena: std.mem.Allocator, input: usize, cut: Cut, first: u32, rows: []const u32, spans: []const Span) Error!void {
         const reader = &(self.readers[input] orelse return);
-        const builder = &self.builders[input];
+        const builder = &self.taken[input];
         errdefer interrupt.describe_column(@intCast(input));
+        builder.reset();
         switch (self.known[input]) {
-            .values => {
-                const whole = try builder.finish(arena);
-                var part: ColumnBuilder = try .init(self.gpa, builder.type);
-                errdefer part.deinit();
-                try part.append_indices(&whole, rows);
-                builder.deinit();
-                builder.* = part;
-            },
-            .codes => {
-                const codes = self.codes[input].items;
-                for (rows, 0..) |row, i| codes[i] = codes[row];
-                try self.decode_codes(input, codes[0..rows.len]);
-            },
-            .unread => {
-                builder.reset();
-                try self.read_spans(reader, builder, cut, rows, spans);
-            },
+            .values => try builder.append_indices(&try self.builders[input].finish(arena), rows),
+            .codes => unreachable, // picked before
+            .picked => try reader.node.leaves[0].append_coded(builder, &self.coded[input], first, @intCast(rows.len)),
+            .unread => try self.read_spans(input, builder, cut, rows, spans),
         }
-        self.known[input] = .values;
     }
 
-    fn read_spans(self: *Scan, reader: *const Reader, builder: *ColumnBuilder, cut: Cut, rows: []const u32, spans: []const Span) Error!void {
+    fn read_spans(self: *Scan, input: usize, builder: *ColumnBuilder, cut: Cut, rows: []const u32, spans: []const Span) Error!void {
         const arena = self.query.scratch.allocator();
+        const reader = &self.readers[input].?;
+        const places = try arena.alloc(u32, rows.len);
+        for (spans) |span| for (places[span.first..][0..span.row_count], rows[span.first..][0..span.row_count]) |*place, row| {
+            place.* = row - span.begin;
+        };
         for (spans) |span| {
-            const chosen = rows[span.first..][0..span.row_count];
-            try reader.node.skip_to(cut.row + span.begin);
-            if (reader.node.is_flat()) {
-                const places = try arena.alloc(u32, chosen.len);
-                for (places, chosen) |*place, row| place.* = row - span.begin;
-                try reader.node.leaves[0].read_selected(builder, span.count(), places);
+            const chosen = places[span.first..][0..span.row_count];
+            if (!reader.node.is_flat()) {
+                try self.read_nested(input, builder, cut.row + span.begin, chosen);
                 continue;
             }
-            var all: ColumnBuilder = try .init(arena, builder.type);
-            try reader.node.read(&all, span.count());
-            const places = try arena.alloc(u32, chosen.len);
-            for (places, chosen) |*place, row| place.* = row - span.begin;
-            try builder.append_indices(&try all.finish(arena), places);
+            try reader.node.skip_to(cut.row + span.begin);
+            try reader.node.leaves[0].read_selected(builder, span.count(), chosen);
+        }
+    }
+
+    /// Rows of nested columns are decoded side by side, no more than pass together, and then some taken.
+    /// `places` are counted from row `first` on, rise, and become those of the decoded rows.
+    fn read_nested(self: *Scan, input: usize, builder: *ColumnBuilder, first: u64, places: []u32) Error!void {
+        const reader = &self.readers[input].?;
+        var decoded: ColumnBuilder = try .init(self.gpa, builder.type);
+        defer decoded.deinit();
+        const most = rows_of_size(self.large[input], expression_module.chunk_rows);
+        var rest = places;
+        while (rest.len > 0) {
+            const begin = rest[0];
+            var count: usize = 0;
+            while (count < rest.len and rest[count] - begin < most) : (count += 1) rest[count] -= begin;
+            decoded.reset();
+            try reader.node.skip_to(first + begin);
+            try reader.node.read(&decoded, rest[count - 1] + 1);
+            try builder.append_indices(&try decoded.finish(self.query.scratch.allocator()), rest[0..count]);
+            rest = rest[count..];
         }
     }
 
@@ -816,7 +1040,7 @@ pub const Scan = struct {
         if (!try self.know_codes(input, cut)) return null;
         const verdicts = term.verdicts orelse try self.judge_dictionary(term, input) orelse return null;
         const bits = try arena.alloc(u8, bitmap.size(cut.count));
-        verdict_bits(verdicts, self.codes[input].items, bits);
+        self.coded[input].judge(verdicts, bits);
         if (before) |selection| bitmap.combine(.@"and", bits, bits, selection.bits);
         return .{ .bits = bits, .count = @intCast(bitmap.count(bits, cut.count)) };
     }
@@ -825,30 +1049,40 @@ pub const Scan = struct {
         const columns = try arena.alloc(Column, self.inputs.len);
         for (columns, term.columns, 0..) |*column, named, i| {
             if (named) try self.materialise(i, cut);
-            column.* = try self.column_of(arena, i, cut.count, named);
+            column.* = try self.column_of(arena, self.builders, i, cut.count, named);
         }
         return expression_module.select(arena, term.expression, &.{ .row_count = cut.count, .columns = columns, .selection = before });
     }
 
-    /// Reads the codes of an input's rows, if its pages have them.
+    /// Reads the codes of an input's rows, which are all here, if its pages have them.
     fn know_codes(self: *Scan, input: u32, cut: Cut) Error!bool {
         if (self.known[input] != .unread) return self.known[input] == .codes;
         const reader = &self.readers[input].?;
         errdefer interrupt.describe_column(input);
         try reader.node.skip_to(cut.row);
         const leaf = &reader.node.leaves[0];
-        if (!leaf.has_codes(cut.count)) return false;
-        try self.codes[input].ensureTotalCapacity(self.gpa, cut.count + code_slack);
-        self.codes[input].items.len = cut.count;
-        try leaf.read_codes(self.codes[input].items);
+        if (!leaf.has_codes(cut.row, cut.row + cut.count)) return false;
+        self.coded[input].reset();
+        try leaf.read_codes(&self.coded[input], cut.count);
         self.known[input] = .codes;
         return true;
     }
 
-    /// Evaluates a term over a dictionary. One of more entries than the row group could repay is not.
+    /// Whether a term is decided by the codes of a cut whose bytes are here.
+    fn judges_codes(self: *const Scan, term: *const Term, cut: Cut) bool {
+        const input = term.single orelse return false;
+        return self.pays_to_judge(input) and self.readers[input].?.node.leaves[0].has_codes(cut.row, cut.row + cut.count);
+    }
+
+    /// A term is not evaluated over a dictionary of more entries than the row group could repay.
+    fn pays_to_judge(self: *const Scan, input: u32) bool {
+        return self.readers[input].?.node.leaves[0].values.dictionary_count() <= self.row_count / 2 + 64;
+    }
+
+    /// Evaluates a term over a dictionary.
     fn judge_dictionary(self: *Scan, term: *Term, input: u32) Error!?[]const u8 {
         const dictionary = &(self.readers[input].?.node.leaves[0].values.dictionary orelse return null);
-        if (dictionary.row_count > self.row_count / 2 + 64) return null;
+        if (!self.pays_to_judge(input)) return null;
         const verdicts = try self.arena.allocator().alloc(u8, dictionary.row_count + 1);
         var arena: std.heap.ArenaAllocator = .init(self.gpa);
         defer arena.deinit();
@@ -875,7 +1109,8 @@ pub const Scan = struct {
         errdefer interrupt.describe_column(@intCast(input));
         switch (self.known[input]) {
             .values => return,
-            .codes => try self.decode_codes(input, self.codes[input].items),
+            .codes => try self.decode_codes(input),
+            .picked => unreachable, // then no cut is whole
             .unread => {
                 self.builders[input].reset();
                 try reader.node.skip_to(cut.row);
@@ -885,36 +1120,19 @@ pub const Scan = struct {
         self.known[input] = .values;
     }
 
-    /// Rows from their codes, NULL being the one behind the dictionary.
-    fn decode_codes(self: *Scan, input: usize, codes: []u32) Error!void {
-        const builder = &self.builders[input];
-        const values = &self.readers[input].?.node.leaves[0].values;
-        builder.reset();
-        const null_code = values.dictionary_count();
-        var valid: usize = 0;
-        for (codes) |code| valid += @intFromBool(code != null_code);
-        if (valid < codes.len) {
-            const bits = (try builder.extend_validity(0, codes.len, true)).?;
-            var dense: usize = 0;
-            for (codes, 0..) |code, row| {
-                if (code == null_code) {
-                    bitmap.clear(bits.ptr, row);
-                } else {
-                    codes[dense] = code;
-                    dense += 1;
-                }
-            }
-        }
-        try values.append_of_dictionary(builder, codes[0..valid]);
-        try builder.settle(@intCast(codes.len));
+    /// Values of all rows that are known by their codes.
+    fn decode_codes(self: *Scan, input: usize) Error!void {
+        const coded = &self.coded[input];
+        self.builders[input].reset();
+        try self.readers[input].?.node.leaves[0].append_coded(&self.builders[input], coded, 0, coded.row_count);
     }
 
     /// An input's column; one that nobody looks at has no values.
-    fn column_of(self: *Scan, arena: std.mem.Allocator, input: usize, count: u32, wanted: bool) Error!Column {
+    fn column_of(self: *Scan, arena: std.mem.Allocator, builders: []const ColumnBuilder, input: usize, count: u32, wanted: bool) Error!Column {
         const field = self.query.plan.input[input];
         if (!wanted) return .{ .type = field.type, .row_count = count };
         var column = switch (self.inputs[input]) {
-            .node => try self.builders[input].finish(arena),
+            .node => try builders[input].finish(arena),
             .constant => |value| try repeated(arena, &value, count),
         };
         column.type = field.type;
@@ -923,7 +1141,6 @@ pub const Scan = struct {
 
     /// Rows that leave as they come are decoded right into the answer.
     fn read_direct(self: *Scan, cut: Cut) Error!bool {
-        try self.query.begin_chunk();
         const picked = self.query.direct orelse return false;
         if (picked.len != self.inputs.len) return false;
         for (picked, 0..) |input, output| {
@@ -933,6 +1150,10 @@ pub const Scan = struct {
         for (picked, self.query.collector) |input, *builder| {
             const reader = &self.readers[input].?;
             errdefer interrupt.describe_column(input);
+            if (self.known[input] == .codes) {
+                try reader.node.leaves[0].append_coded(builder, &self.coded[input], 0, cut.count);
+                continue;
+            }
             try reader.node.skip_to(cut.row);
             try reader.node.read(builder, cut.count);
         }
@@ -940,6 +1161,13 @@ pub const Scan = struct {
         return true;
     }
 };
+
+/// How many of `count` rows of a column pass together when each takes `size` bytes: a power of two of
+/// them, if not all.
+fn rows_of_size(size: u64, count: u32) u32 {
+    if (size *| count <= part_size) return count;
+    return @intCast(std.math.floorPowerOfTwo(u64, @max(1, part_size / size)));
+}
 
 fn repeated(arena: std.mem.Allocator, value: *const Column, count: u32) Error!Column {
     if (!value.type.is_nested()) return expression_module.repeat(arena, value, count);
@@ -970,9 +1198,6 @@ const index_size_always = 8 << 20;
 
 /// Where pages leave at most this part of a row group, the filter is run before the rest is asked for.
 const few_rows_part = 8;
-
-/// Decoders of codes store whole vectors.
-const code_slack = 16;
 
 /// Rows of a cut, around selected ones.
 const Span = struct {
@@ -1006,20 +1231,6 @@ fn find_spans(arena: std.mem.Allocator, rows: []const u32) Error![]const Span {
         first = i + 1;
     }
     return spans.items;
-}
-
-/// One bit per code: what the verdict on it is.
-fn verdict_bits(verdicts: []const u8, codes: []const u32, bits: []u8) void {
-    const whole = codes.len / 8;
-    for (bits[0..whole], 0..) |*byte, i| {
-        var value: u8 = 0;
-        inline for (0..8) |bit| value |= verdicts.ptr[codes.ptr[i * 8 + bit]] << bit;
-        byte.* = value;
-    }
-    if (codes.len % 8 == 0) return;
-    var value: u8 = 0;
-    for (codes[whole * 8 ..], 0..) |code, bit| value |= verdicts[code] << @intCast(bit);
-    bits[whole] = value;
 }
 
 fn find_span(leaf: *const ChunkReader, span: metadata.Span) ?[]const u8 {

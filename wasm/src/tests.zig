@@ -32,6 +32,7 @@ test {
     _ = @import("encoding/rle.zig");
     _ = @import("encoding/spread.zig");
     _ = @import("format/parquet/bloom.zig");
+    _ = @import("format/parquet/coded_rows.zig");
     _ = @import("format/parquet/column_chunk.zig");
     _ = @import("format/parquet/file.zig");
     _ = @import("format/parquet/fixed_convert.zig");
@@ -59,6 +60,7 @@ test {
     _ = @import("kernel/boolean.zig");
     _ = @import("kernel/calendar.zig");
     _ = @import("kernel/cast.zig");
+    _ = @import("kernel/cast_text.zig");
     _ = @import("kernel/choose.zig");
     _ = @import("kernel/compare.zig");
     _ = @import("kernel/construct.zig");
@@ -72,7 +74,10 @@ test {
     _ = @import("kernel/math.zig");
     _ = @import("kernel/moment.zig");
     _ = @import("kernel/numeric.zig");
+    _ = @import("kernel/parse.zig");
+    _ = @import("kernel/parse_time.zig");
     _ = @import("kernel/power.zig");
+    _ = @import("kernel/print.zig");
     _ = @import("kernel/radix_sort.zig");
     _ = @import("kernel/reduce.zig");
     _ = @import("kernel/sort_keys.zig");

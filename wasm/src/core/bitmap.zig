@@ -149,6 +149,37 @@ pub fn indices(bits: []const u8, bit_count: usize, out: []u32) usize {
     return found;
 }
 
+/// Where values that lie side by side, one for every set bit, are found by their rows: for each of the
+/// chosen `rows` (which rise, and are counted from `base` on) the place of its value, or, where its bit
+/// is clear, a cleared bit in `target`, from `first` on. Returns the number of places.
+pub fn rank_rows(bits: []const u8, rows: []const u32, base: u32, target: []u8, first: u32, places: []u32) usize {
+    var found: usize = 0;
+    var index: usize = 0;
+    var before: u32 = 0; // values before word `index`
+    var i: usize = 0;
+    while (i < rows.len) {
+        const wanted = (rows[i] - base) / 64;
+        while (index < wanted) : (index += 1) before += @popCount(load_word(bits, index));
+        const word = load_word(bits, index);
+        const word_base = base + 64 * @as(u32, @intCast(index));
+        while (i < rows.len and rows[i] - word_base < 64) : (i += 1) {
+            const bit = @as(u64, 1) << @intCast(rows[i] - word_base);
+            places[found] = before + @popCount(word & (bit - 1));
+            if (word & bit != 0) found += 1 else clear(target.ptr, first + i);
+        }
+    }
+    return found;
+}
+
+/// Bits 64 × `index` to 64 more, as far as there are any.
+inline fn load_word(bits: []const u8, index: usize) u64 {
+    const start = index * 8;
+    if (start + 8 <= bits.len) return std.mem.readInt(u64, bits[start..][0..8], .little);
+    var word: u64 = 0;
+    for (bits[@min(start, bits.len)..], 0..) |byte, i| word |= @as(u64, byte) << @intCast(i * 8);
+    return word;
+}
+
 fn random_bits(random: std.Random, bits: []u8) void {
     switch (random.uintLessThan(u8, 4)) {
         0 => @memset(bits, 0),
@@ -202,4 +233,30 @@ test fill_range {
     var bits: [8]u8 = @splat(0);
     fill_range(&bits, 3, 50, true);
     for (0..64) |i| try std.testing.expectEqual(i >= 3 and i < 53, get(&bits, i));
+}
+
+test rank_rows {
+    var prng: std.Random.DefaultPrng = .init(3);
+    const random = prng.random();
+    for (0..300) |_| {
+        var source: [20]u8 = undefined;
+        random_bits(random, &source);
+        var rows: [160]u32 = undefined;
+        var count_rows: usize = 0;
+        for (0..160) |row| if (random.boolean()) {
+            rows[count_rows] = @intCast(row + 7);
+            count_rows += 1;
+        };
+        var target: [21]u8 = @splat(0xFF);
+        var places: [160]u32 = undefined;
+        const found = rank_rows(&source, rows[0..count_rows], 7, &target, 3, &places);
+        var next: usize = 0;
+        for (rows[0..count_rows], 0..) |row, i| {
+            try std.testing.expectEqual(get(&source, row - 7), get(&target, 3 + i));
+            if (!get(&source, row - 7)) continue;
+            try std.testing.expectEqual(count(&source, row - 7), places[next]);
+            next += 1;
+        }
+        try std.testing.expectEqual(next, found);
+    }
 }

@@ -33,6 +33,13 @@ pub const Run = struct {
 /// `bytes`.
 pub const BitPacked = struct { bytes: []const u8, bit: u3 };
 
+/// A part of a repeated run that `read_noting` has not written: values `first` to `first + count`.
+/// Both are multiples of eight, so that bits made of the values begin with a byte.
+pub const Stretch = struct { first: u32, count: u32, value: u32 };
+
+/// Of shorter ones the values are written: that costs less than remembering them.
+pub const stretch_min = 64;
+
 pub const Decoder = struct {
     source: []const u8,
     /// Of the next run's header; behind the bytes of the current run.
@@ -81,6 +88,38 @@ pub const Decoder = struct {
             self.advance(count);
             done += count;
         }
+    }
+
+    /// The next values into `target` from `first` on, as `read` would; but the insides of long repeated
+    /// runs are noted in `stretches`, which has room for one in every `stretch_min` values, and left
+    /// undefined in the target.
+    pub fn read_noting(self: *Decoder, target: []u32, first: u32, stretches: *std.ArrayList(Stretch)) Error!void {
+        var done = first;
+        while (done < target.len) {
+            if (self.left == 0) try self.next_header();
+            const count: u32 = @intCast(@min(self.left, target.len - done));
+            if (!self.repeated) {
+                bitpack.unpack_at(u32, self.source[self.at..], self.bit, self.width, target[done..][0..count]);
+            } else if (count < stretch_min + 16) {
+                fill(u32, target.ptr + done, self.value, count);
+            } else {
+                const stretch = self.note_stretch(done, count);
+                fill(u32, target.ptr + done, self.value, stretch.first - done);
+                const end = stretch.first + stretch.count;
+                fill(u32, target.ptr + end, self.value, done + count - end);
+                stretches.appendAssumeCapacity(stretch);
+            }
+            self.advance(count);
+            done += count;
+        }
+    }
+
+    /// What is left of `count` values from `first` on when both ends are cut to multiples of eight.
+    fn note_stretch(self: *const Decoder, first: u32, count: u32) Stretch {
+        const start = std.mem.alignForward(u32, first, 8);
+        const end = std.mem.alignBackward(u32, first + count, 8);
+        assert(end - start >= stretch_min);
+        return .{ .first = start, .count = end - start, .value = self.value };
     }
 
     pub fn skip(self: *Decoder, count: u32) Error!void {
@@ -478,6 +517,39 @@ test "read, skip and next_run give a stream in any parts" {
     }
 }
 
+test "read_noting leaves out the insides of long runs, and nothing else" {
+    var prng: std.Random.DefaultPrng = .init(6);
+    const random = prng.random();
+    var values: [2000]u32 = undefined;
+    var stretches: std.ArrayList(Stretch) = .empty;
+    defer stretches.deinit(testing.allocator);
+    var noted: usize = 0;
+    for (0..99) |round| {
+        var encoder: Encoder = .{ .width = @intCast(round % 33) };
+        defer encoder.bytes.deinit(testing.allocator);
+        var decoder: Decoder = try .init(try random_stream(random, &encoder, &values), encoder.width);
+        var target: [2000 + padding]u32 = undefined;
+        stretches.clearRetainingCapacity();
+        try stretches.ensureTotalCapacity(testing.allocator, values.len / stretch_min);
+        var done: u32 = 0;
+        while (done < values.len) {
+            const count = next_part(random, values.len - done);
+            try decoder.read_noting(target[0 .. done + count], done, &stretches);
+            done += count;
+        }
+        var end: u32 = 0;
+        for (stretches.items) |stretch| {
+            try testing.expect(stretch.first >= end and stretch.first % 8 == 0);
+            try testing.expect(stretch.count >= stretch_min and stretch.count % 8 == 0);
+            end = stretch.first + stretch.count;
+            @memset(target[stretch.first..end], stretch.value);
+        }
+        try testing.expectEqualSlices(u32, &values, target[0..values.len]);
+        noted += stretches.items.len;
+    }
+    try testing.expect(noted > 100);
+}
+
 test "read_validity writes any part to any bit" {
     var prng: std.Random.DefaultPrng = .init(2);
     const random = prng.random();
@@ -578,6 +650,9 @@ test "a stream that lies or ends early is refused" {
         try testing.expectError(error.InvalidFormat, decoder.read(target[0..10]));
         decoder = try .init(case.bytes, case.width);
         try testing.expectError(error.InvalidFormat, decoder.skip(10));
+        var stretches: std.ArrayList(Stretch) = .empty;
+        decoder = try .init(case.bytes, case.width);
+        try testing.expectError(error.InvalidFormat, decoder.read_noting(target[0..10], 0, &stretches));
     }
     try testing.expectError(error.InvalidFormat, Decoder.init("", 33));
 }

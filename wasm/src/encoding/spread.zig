@@ -71,15 +71,24 @@ inline fn load_bits(bits: []const u8, bit: u32) u16 {
 
 /// The low bits of `source` in the places of the set bits of `mask`.
 inline fn deposit(source: u8, mask: u8) u8 {
-    var result: u8 = 0;
-    var from = source;
-    inline for (0..8) |i| {
-        const taken = mask >> i & 1;
-        result |= (from & taken) << i;
-        from >>= @intCast(taken);
-    }
-    return result;
+    const low = mask & 15;
+    const rest = source >> @intCast(@popCount(low));
+    return deposits[(low << 4) | (source & 15)] | deposits[(mask & 0xF0) | (rest & 15)] << 4;
 }
+
+/// The same for four bits, by mask and source: a loop over bits costs five times as much.
+const deposits: [256]u8 = table: {
+    @setEvalBranchQuota(10_000);
+    var table: [256]u8 = @splat(0);
+    for (&table, 0..) |*result, index| {
+        var from = index & 15;
+        for (0..4) |bit| if (index >> (4 + bit) & 1 != 0) {
+            result.* |= (from & 1) << bit;
+            from >>= 1;
+        };
+    }
+    break :table table;
+};
 
 /// Values of any size, as bytes.
 pub fn spread_fixed(width: u32, values: []u8, dense_count: u32, validity: []const u8, row_count: u32) void {

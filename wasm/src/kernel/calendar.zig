@@ -249,8 +249,8 @@ const Moved = struct {
     }
 };
 
-/// One part of every day.
-pub fn date_part(comptime part: DatePart, days: []const i32, out: []i64) void {
+/// One part of every day. True when none is far away, so that none is infinite.
+pub fn date_part(comptime part: DatePart, days: []const i32, out: []i64) bool {
     assert(days.len == out.len);
     var reach: Unsigned(lanes) = @splat(0);
     var i: usize = 0;
@@ -259,9 +259,14 @@ pub fn date_part(comptime part: DatePart, days: []const i32, out: []i64) void {
         reach |= shifted(lanes, chunk);
         out[i..][0..lanes].* = @as(@Vector(lanes, i64), part_lanes(part, lanes, chunk, @splat(0)));
     }
-    while (i < days.len) : (i += 1) out[i] = part_of(part, days[i]);
-    if (@reduce(.Or, reach) < shifted_end) return;
+    var furthest = @reduce(.Or, reach);
+    while (i < days.len) : (i += 1) {
+        furthest |= shifted(1, .{days[i]})[0];
+        out[i] = part_of(part, days[i]);
+    }
+    if (furthest < shifted_end) return true;
     for (out, days) |*to, day| to.* = part_of(part, day);
+    return false;
 }
 
 /// One part of one day, however far away.
@@ -484,7 +489,8 @@ test date_part {
             if (reach == std.math.maxInt(i32)) days[0] = std.math.minInt(i32);
             inline for (comptime std.enums.values(DatePart)) |part| {
                 var out: [11]i64 = undefined;
-                date_part(part, days[0..length], out[0..length]);
+                const near = date_part(part, days[0..length], out[0..length]);
+                if (near) for (days[0..length]) |day| try testing.expect(@abs(day) < 1 << 29);
                 for (days[0..length], out[0..length]) |day, got| try testing.expectEqual(part_of(part, day), got);
             }
         }

@@ -1,4 +1,4 @@
-//! Casts between numbers, decimals, bools, dates and timestamps. Text is not cast here.
+//! Casts between numbers, decimals, bools, dates and timestamps; those of text are in cast_text.zig.
 //!
 //! What the casts do, as DuckDB 2.0 does it:
 //!
@@ -26,6 +26,7 @@
 //! take both return whether they cleared any.
 const std = @import("std");
 const bitmap = @import("../core/bitmap.zig");
+const cast_text = @import("cast_text.zig");
 const column_file = @import("../core/column.zig");
 const interrupt = @import("../core/interrupt.zig");
 const schema = @import("../core/schema.zig");
@@ -37,7 +38,7 @@ const assert = std.debug.assert;
 
 pub const Mode = enum { strict, try_cast };
 pub const Error = error{OutOfRange};
-pub const ColumnError = error{ OutOfMemory, OutOfRange, NotSupported };
+pub const ColumnError = error{ Cancelled, OutOfMemory, OutOfRange, NotSupported };
 
 const lanes = 16;
 
@@ -548,6 +549,12 @@ const TimeScaling = struct {
     }
 };
 
+/// One value in another unit.
+pub fn rescale_one(value: i64, from: TimeUnit, to: TimeUnit) ?i64 {
+    const scaling: TimeScaling = .init(from, to);
+    return scaling.apply(value);
+}
+
 const seconds_per_day = 86_400;
 /// Days whose microseconds fit an i64; DuckDB casts dates through microseconds.
 const day_limit: i64 = std.math.maxInt(i64) / (seconds_per_day * 1_000_000);
@@ -613,10 +620,12 @@ inline fn timestamp_to_date_one(value: i64, unit: TimeUnit) ?i32 {
 // Columns.
 
 /// `column` as a column of type `to`. Equal types give the column itself, other results live in
-/// `arena`. Text, nested types, and timestamps that would need a time zone are NotSupported.
+/// `arena`. Nested types, and timestamps that would need a time zone are NotSupported.
 pub fn cast_column(arena: std.mem.Allocator, column: *const Column, to: DataType, mode: Mode) ColumnError!Column {
     if (column.type.eql(to)) return column.*;
     if (column.type.tag == .null) return null_column(arena, to, column.row_count);
+    if (to.tag == .utf8 and cast_text.is_printable(column.type)) return cast_text.to_text(arena, column);
+    if (column.type.tag == .utf8 and cast_text.is_printable(to)) return cast_text.from_text(arena, column, to, mode);
     const from_kind = kind_of(column.type);
     const to_kind = kind_of(to);
     if (!is_supported(column.type, to)) {
@@ -1205,7 +1214,7 @@ test "cast_column: moments, NULL, and what it refuses" {
     // Berlin's local time needs Berlin's rules.
     try testing.expectError(error.NotSupported, cast_column(arena, &finer, .of(.date), .strict));
     try testing.expectError(error.NotSupported, cast_column(arena, &dates, .of(.i32), .strict));
-    try testing.expectError(error.NotSupported, cast_column(arena, &dates, .of(.utf8), .strict));
+    try testing.expectError(error.NotSupported, cast_column(arena, &dates, .of(.binary), .strict));
 
     const nothing: Column = .{ .type = .of(.null), .row_count = 9 };
     const types = [_]DataType{

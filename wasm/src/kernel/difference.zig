@@ -139,7 +139,7 @@ fn indices(comptime T: type, unit: Unit, values: Operand(T), start: usize, out: 
             if (calendar_part(unit)) |part| {
                 switch (part) {
                     inline .year, .isoyear, .decade, .century_index, .millennium_index, .month_index, .quarter_index => |known| {
-                        if (T == i32) calendar.date_part(known, chunk, out) else moment.date_part(known, chunk, out);
+                        if (T == i32) _ = calendar.date_part(known, chunk, out) else moment.date_part(known, chunk, out);
                         return true;
                     },
                     else => unreachable,
@@ -208,7 +208,7 @@ fn whole_months(start: i64, end: i64) i64 {
         const start_time = @mod(start, day_microseconds);
         const is_later = start_date.day > length or
             (start_date.day == length and start_time < @mod(end, day_microseconds));
-        if (is_later) from = start - (start_date.day - length) * day_microseconds;
+        if (is_later) from = start -% (start_date.day - length) * day_microseconds;
     }
     return age(end, from).months;
 }

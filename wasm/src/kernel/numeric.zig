@@ -111,29 +111,60 @@ inline fn divide_magnitude(comptime U: type, comptime rounding: Rounding, magnit
     });
 }
 
-/// A decimal's digits without the last `cut`, then `pad` zeros. The result fits: the planner has widened the
-/// type, but for 38 digits, where null says that it does not.
-pub fn round_decimal(comptime T: type, comptime rounding: Rounding, value: T, cut: u32, pad: u32) ?T {
-    if (cut >= powers_of_ten.len) return 0;
-    const power: T = std.math.cast(T, powers_of_ten[cut]) orelse {
-        // More digits than the type has: nothing but a half of them can matter.
-        const far: i128 = value;
-        return std.math.cast(T, (round_decimal(i128, rounding, far, cut, pad) orelse return null));
+/// Cuts the last digits of decimals, and puts zeros in their place where they stood before the point.
+pub fn Cutter(comptime T: type, comptime rounding: Rounding) type {
+    const U = @Int(.unsigned, @bitSizeOf(T));
+    return struct {
+        const Self = @This();
+
+        /// 10 to the number of digits that go; null when all do.
+        divisor: ?U,
+        /// 10 to the number of zeros that come.
+        factor: T,
+        /// What the quotient may be.
+        limit: U,
+
+        pub fn init(cut: u64, pad: u64, precision: u8) Self {
+            const divisor = if (cut < powers_of_ten.len) std.math.cast(U, powers_of_ten[@intCast(cut)]) else null;
+            const factor = if (pad < powers_of_ten.len) std.math.cast(T, powers_of_ten[@intCast(pad)]) else null;
+            // Zeros that the type does not hold: only a quotient of zero fits.
+            const limit = if (factor) |power| @divTrunc(powers_of_ten[precision] - 1, power) else 0;
+            return .{ .divisor = divisor, .factor = factor orelse 0, .limit = @intCast(@min(limit, std.math.maxInt(T))) };
+        }
+
+        /// Null when nines became a digit too many.
+        pub inline fn apply(self: *const Self, value: T) ?T {
+            const quotient = self.divide(value);
+            if (quotient > self.limit) return null;
+            const whole: T = @intCast(quotient);
+            // Beyond 64 bits a product is a call; mostly there are no zeros to put.
+            const padded = if (self.factor == 1) whole else whole *% self.factor;
+            return if (value < 0) -padded else padded;
+        }
+
+        inline fn divide(self: *const Self, value: T) U {
+            const magnitude = @abs(value);
+            // The least number that has all digits cut is below half of the divisor, but for up and down.
+            const divisor = self.divisor orelse return @intFromBool(is_away(value));
+            if (T == i128) if (std.math.cast(u64, magnitude)) |small| if (std.math.cast(u64, divisor)) |by| {
+                return divide_part(u64, value < 0, small, by);
+            };
+            return divide_part(U, value < 0, magnitude, divisor);
+        }
+
+        /// Whether everything that is not zero counts one.
+        inline fn is_away(value: T) bool {
+            return (rounding == .down and value < 0) or (rounding == .up and value > 0);
+        }
+
+        inline fn divide_part(comptime V: type, negative: bool, magnitude: V, divisor: V) V {
+            return switch (rounding) {
+                .half_away, .half_even, .toward_zero => divide_magnitude(V, rounding, magnitude, divisor),
+                .down => magnitude / divisor + @intFromBool(negative and magnitude % divisor != 0),
+                .up => magnitude / divisor + @intFromBool(!negative and magnitude % divisor != 0),
+            };
+        }
     };
-    const magnitude = @abs(value);
-    const divisor = @abs(power);
-    const quotient = switch (rounding) {
-        .half_away, .half_even, .toward_zero => divide_magnitude(@TypeOf(magnitude), rounding, magnitude, divisor),
-        // Down is away from zero below it, and up above it.
-        .down => magnitude / divisor + @intFromBool(value < 0 and magnitude % divisor != 0),
-        .up => magnitude / divisor + @intFromBool(value > 0 and magnitude % divisor != 0),
-    };
-    const whole: T = @intCast(quotient);
-    const signed = if (value < 0) -whole else whole;
-    if (pad == 0) return signed;
-    if (pad >= powers_of_ten.len) return if (signed == 0) 0 else null;
-    const zeros = std.math.cast(T, powers_of_ten[pad]) orelse return if (signed == 0) 0 else null;
-    return std.math.mul(T, signed, zeros) catch null;
 }
 
 /// The least of a type has no magnitude in it.
@@ -234,21 +265,28 @@ test round_integer {
     try testing.expectEqual(5, round_integer(i64, .half_away, 5, 3).?);
 }
 
-test round_decimal {
+fn cut_one(comptime T: type, comptime rounding: Rounding, value: T, cut: u64, pad: u64) ?T {
+    return Cutter(T, rounding).init(cut, pad, if (T == i64) 18 else 38).apply(value);
+}
+
+test Cutter {
     inline for (.{ i64, i128 }) |T| {
-        try testing.expectEqual(6, round_decimal(T, .half_away, 55, 1, 0).?);
-        try testing.expectEqual(-6, round_decimal(T, .half_away, -55, 1, 0).?);
-        try testing.expectEqual(-5, round_decimal(T, .up, -55, 1, 0).?);
-        try testing.expectEqual(-6, round_decimal(T, .down, -55, 1, 0).?);
-        try testing.expectEqual(6, round_decimal(T, .up, 55, 1, 0).?);
-        try testing.expectEqual(5, round_decimal(T, .toward_zero, 55, 1, 0).?);
-        try testing.expectEqual(10, round_decimal(T, .half_away, 555, 3, 1).?);
-        try testing.expectEqual(0, round_decimal(T, .half_away, 444, 20, 18).?);
-        try testing.expectEqual(0, round_decimal(T, .half_away, std.math.minInt(T), 60, 60).?);
-        try testing.expectEqual(4, round_decimal(T, .half_even, 45, 1, 0).?);
+        try testing.expectEqual(6, cut_one(T, .half_away, 55, 1, 0).?);
+        try testing.expectEqual(-6, cut_one(T, .half_away, -55, 1, 0).?);
+        try testing.expectEqual(-5, cut_one(T, .up, -55, 1, 0).?);
+        try testing.expectEqual(-6, cut_one(T, .down, -55, 1, 0).?);
+        try testing.expectEqual(6, cut_one(T, .up, 55, 1, 0).?);
+        try testing.expectEqual(5, cut_one(T, .toward_zero, 55, 1, 0).?);
+        try testing.expectEqual(10, cut_one(T, .half_away, 555, 3, 1).?);
+        try testing.expectEqual(0, cut_one(T, .half_away, 444, 20, 18).?);
+        try testing.expectEqual(0, cut_one(T, .half_away, std.math.minInt(T), 60, 60).?);
+        try testing.expectEqual(4, cut_one(T, .half_even, 45, 1, 0).?);
+        try testing.expectEqual(-1, cut_one(T, .down, -1, 38, 0).?);
     }
     const nines = powers_of_ten[38] - 1;
-    try testing.expectEqual(powers_of_ten[38], round_decimal(i128, .half_away, nines, 1, 1).?);
+    try testing.expectEqual(null, cut_one(i128, .half_away, nines, 1, 1));
+    try testing.expectEqual(powers_of_ten[37], cut_one(i128, .half_away, nines, 1, 0).?);
+    try testing.expectEqual(null, cut_one(i64, .half_away, 999_999_999_999_999_999, 1, 1));
 }
 
 test "gcd and lcm" {

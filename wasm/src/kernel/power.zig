@@ -2,25 +2,34 @@
 //!
 //! x^y = e^(y log x), and an error of the logarithm is multiplied by up to 745, so log x and its product with y
 //! are sums of two floats (106 bits). x is m × 2^e with m near 1, and log m = 2 artanh((m - 1) / (m + 1)), whose
-//! argument is at most 0.172, so that fifteen terms of the series do. WebAssembly has no fused multiplication;
-//! exact products are made of halves, after Dekker.
+//! argument is at most 0.172, so that sixteen terms of the series do. WebAssembly has no fused multiplication;
+//! exact products are made of halves, after Dekker. All of it is one long chain, so four rows go side by side.
 const std = @import("std");
 const math = std.math;
 
+const lanes = 4;
+const Float = @Vector(lanes, f64);
+const Bits = @Vector(lanes, u64);
+const Signed = @Vector(lanes, i64);
+
+inline fn splat(value: f64) Float {
+    return @splat(value);
+}
+
 /// hi + lo, where lo is less than a unit of hi's last place.
 const Pair = struct {
-    hi: f64,
-    lo: f64,
+    hi: Float,
+    lo: Float,
 
     /// Exact.
-    inline fn sum(a: f64, b: f64) Pair {
+    inline fn sum(a: Float, b: Float) Pair {
         const hi = a + b;
         const part = hi - a;
         return .{ .hi = hi, .lo = (a - (hi - part)) + (b - part) };
     }
 
     /// Exact, unless the halves overflow: factors below 2^990 are safe.
-    inline fn product(a: f64, b: f64) Pair {
+    inline fn product(a: Float, b: Float) Pair {
         const hi = a * b;
         const x: Pair = .halves(a);
         const y: Pair = .halves(b);
@@ -28,8 +37,8 @@ const Pair = struct {
     }
 
     /// Each of 26 bits.
-    inline fn halves(a: f64) Pair {
-        const scaled = a * 0x1.0000002p27;
+    inline fn halves(a: Float) Pair {
+        const scaled = a * splat(0x1.0000002p27);
         const hi = scaled - (scaled - a);
         return .{ .hi = hi, .lo = a - hi };
     }
@@ -45,87 +54,148 @@ const Pair = struct {
     }
 };
 
-const two_thirds: Pair = pair_of(2.0 / 3.0);
-const two_fifths: Pair = pair_of(2.0 / 5.0);
-
-/// The nearest float, and what it lacks.
-fn pair_of(comptime exact: comptime_float) Pair {
-    const hi: f64 = exact;
-    return .{ .hi = hi, .lo = exact - hi };
-}
-
 /// log 2 in two parts; the first has so many zeros at its end that its product with an exponent is exact.
 const log2_hi: f64 = 0x1.62e42fee00000p-1;
 const log2_lo: f64 = 0x1.a39ef35793c76p-33;
 
-/// The natural logarithm of a positive number that is not infinite.
-fn log(x: f64) Pair {
-    var parts = math.frexp(x);
-    if (parts.significand < math.sqrt1_2) {
-        parts.significand *= 2;
-        parts.exponent -= 1;
-    }
-    const m = parts.significand;
-    const exponent: f64 = @floatFromInt(parts.exponent);
+/// The natural logarithm of normal positive numbers.
+inline fn log(x: Float) Pair {
+    const bits: Bits = @bitCast(x);
+    // m lies between 1/√2 and √2: moving the border of the exponents there makes one subtraction of both.
+    const border: Bits = @splat(@bitCast(@as(f64, math.sqrt1_2)));
+    const whole = @as(Signed, @bitCast(bits -% border)) >> @splat(52);
+    const m: Float = @bitCast(bits -% @as(Bits, @bitCast(whole << @splat(52))));
+    const exponent: Float = @floatFromInt(whole);
     // m is between 1/2 and 2, so m - 1 is exact.
-    const above = m - 1;
-    const below: Pair = .sum(m, 1);
+    const above = m - splat(1);
+    const below: Pair = .sum(m, splat(1));
     const quotient = above / below.hi;
     const back: Pair = .product(quotient, below.hi);
     const s: Pair = .{ .hi = quotient, .lo = ((above - back.hi) - back.lo - quotient * below.lo) / below.hi };
     const square = s.multiply(s);
-    const factor = two_thirds.add(square.multiply(two_fifths.add(.{ .hi = square.hi * series(square.hi), .lo = 0 })));
-    const small = s.multiply(square).multiply(factor).add(.{ .hi = 2 * s.hi, .lo = 2 * s.lo });
-    return Pair.sum(exponent * log2_hi, exponent * log2_lo).add(small);
+    // The series from its second term on: of that one all bits count, of the others some are enough.
+    const z = square.hi;
+    const factor: Pair = .sum(splat(2.0 / 3.0), z * polynomial(&series, z) + splat(two_thirds_rest));
+    const small = s.multiply(square.multiply(factor)).add(.{ .hi = s.hi + s.hi, .lo = s.lo + s.lo });
+    return Pair.sum(exponent * splat(log2_hi), exponent * splat(log2_lo)).add(small);
 }
 
-/// 2/7 + 2/9 z + 2/11 z² …
-inline fn series(z: f64) f64 {
-    var result: f64 = 0;
-    comptime var n = 33;
-    inline while (n >= 7) : (n -= 2) result = result * z + 2.0 / @as(comptime_float, n);
-    return result;
+/// What the float 2/3 lacks.
+const two_thirds_rest: f64 = 2.0 / 3.0 - @as(comptime_float, @as(f64, 2.0 / 3.0));
+
+/// 2/5, 2/7, 2/9 …
+const series: [14]f64 = blk: {
+    var terms: [14]f64 = undefined;
+    for (&terms, 0..) |*term, n| term.* = 2.0 / @as(comptime_float, 2 * n + 5);
+    break :blk terms;
+};
+
+/// 1/3!, 1/4! …
+const inverse_factorials: [14]f64 = blk: {
+    var terms: [14]f64 = undefined;
+    var product: comptime_float = 2;
+    for (&terms, 3..) |*term, n| {
+        product *= n;
+        term.* = 1.0 / product;
+    }
+    break :blk terms;
+};
+
+/// In pairs, pairs of pairs and so on, which takes a third of the time that one term after another does.
+inline fn polynomial(comptime terms: []const f64, z: Float) Float {
+    if (terms.len == 1) return splat(terms[0]);
+    const pairs = (terms.len + 1) / 2;
+    var sums: [pairs]Float = undefined;
+    inline for (0..pairs) |i| {
+        sums[i] = splat(terms[2 * i]);
+        if (2 * i + 1 < terms.len) sums[i] += splat(terms[2 * i + 1]) * z;
+    }
+    var step = z * z;
+    comptime var count = pairs;
+    inline while (count > 1) : (count = (count + 1) / 2) {
+        inline for (0..(count + 1) / 2) |i| {
+            sums[i] = if (2 * i + 1 < count) sums[2 * i] + sums[2 * i + 1] * step else sums[2 * i];
+        }
+        step *= step;
+    }
+    return sums[0];
 }
 
-/// e^(hi + lo).
-fn exp(x: Pair) f64 {
-    if (x.hi > 710) return math.inf(f64);
-    if (x.hi < -746) return 0;
-    const count = @round(x.hi * math.log2e);
-    const rest: Pair = .sum(x.hi - count * log2_hi, x.lo - count * log2_lo);
+/// e^(hi + lo), for sums between -800 and 800. Beyond what a float holds it is infinite or zero.
+inline fn exp(x: Pair) Float {
+    // To the nearest: 1.5 × 2^52 leaves no room for a fraction.
+    const base = splat(0x1.8p52);
+    const shifted = x.hi * splat(math.log2e) + base;
+    const count = shifted - base;
+    const rest: Pair = .sum(x.hi - count * splat(log2_hi), x.lo - count * splat(log2_lo));
     const r = rest.hi;
     // 1 + r + r² / 2 with all their bits, and of the rest, r³ / 6 …, those that count.
     const square: Pair = .product(r, r);
-    var tail: f64 = 0;
-    comptime var n = 16;
-    inline while (n >= 3) : (n -= 1) tail = (tail + comptime 1.0 / factorial(n)) * r;
-    const line: Pair = .sum(1, r);
-    const curve: Pair = .sum(line.hi, square.hi / 2);
-    const low = (square.lo / 2 + line.lo + curve.lo) + (tail * square.hi + rest.lo * (1 + r));
-    const result = curve.hi + low;
-    return math.ldexp(result, @intFromFloat(count));
+    const tail = r * polynomial(&inverse_factorials, r);
+    const line: Pair = .sum(splat(1), r);
+    const curve: Pair = .sum(line.hi, square.hi * splat(0.5));
+    const low = (square.lo * splat(0.5) + line.lo + curve.lo) + (tail * square.hi + rest.lo * (splat(1) + r));
+    // In two steps, so that neither factor leaves the exponents there are.
+    const whole = @as(Signed, @bitCast(shifted)) -% @as(Signed, @bitCast(base));
+    const half = whole >> @splat(1);
+    return (curve.hi + low) * power_of_two(half) * power_of_two(whole -% half);
 }
 
-fn factorial(comptime n: comptime_int) comptime_float {
-    var product: comptime_float = 1;
-    for (2..n + 1) |i| product *= i;
-    return product;
+inline fn power_of_two(exponent: Signed) Float {
+    return @bitCast((exponent +% @as(Signed, @splat(1023))) << @splat(52));
 }
 
-pub fn power(x: f64, y: f64) f64 {
-    // Zeros, infinities, NaN, and powers that can only be 0, 1 or infinite.
-    if (x == 0 or x == 1 or !math.isFinite(x) or y == 0 or !(@abs(y) < 0x1p64)) return math.pow(f64, x, y);
-    if (x < 0) {
-        if (@trunc(y) != y) return math.nan(f64);
-        const magnitude = power(-x, y);
-        // Beyond 2^53 every number is even.
-        const is_odd = @abs(y) < 0x1p53 and @rem(y, 2) != 0;
-        return if (is_odd) -magnitude else magnitude;
-    }
-    if (y == 1) return x;
+/// Of normal positive numbers, and exponents that keep the answer's logarithm within some thousands.
+inline fn power_lanes(x: Float, y: Float) Float {
     const exponent = log(x);
     const scaled: Pair = .product(y, exponent.hi);
-    return exp(.sum(scaled.hi, scaled.lo + y * exponent.lo));
+    const limit = splat(800);
+    const total: Pair = .sum(scaled.hi, scaled.lo + y * exponent.lo);
+    const inside = @abs(total.hi) < limit;
+    return exp(.{
+        .hi = @select(f64, inside, total.hi, @select(f64, total.hi > splat(0), limit, -limit)),
+        .lo = @select(f64, inside, total.lo, splat(0)),
+    });
+}
+
+inline fn is_plain(x: f64, y: f64) bool {
+    return x >= 0x1p-1022 and x < math.inf(f64) and @abs(y) < 0x1p64;
+}
+
+/// One row; infinities, zeros, NaN and signs as IEEE 754 says.
+pub fn power(x: f64, y: f64) f64 {
+    if (is_plain(x, y)) return power_lanes(@splat(x), @splat(y))[0];
+    // What can only be 0, 1, infinite or NaN.
+    if (x == 0 or !math.isFinite(x) or y == 0 or !(@abs(y) < 0x1p64)) return math.pow(f64, x, y);
+    // Subnormal: (x × 2^64)^y × 2^(-64 y).
+    if (x > 0) return power(x * 0x1p64, y) * power(0x1p-64, y);
+    if (@trunc(y) != y) return math.nan(f64);
+    const magnitude = power(-x, y);
+    // Beyond 2^53 every number is even.
+    const is_odd = @abs(y) < 0x1p53 and @rem(y, 2) != 0;
+    return if (is_odd) -magnitude else magnitude;
+}
+
+/// `x` and `y` give a value for a row.
+pub fn fill(out: []f64, context: anytype, comptime x: fn (@TypeOf(context), usize) f64, comptime y: fn (@TypeOf(context), usize) f64) void {
+    var i: usize = 0;
+    while (i < out.len) : (i += lanes) {
+        const count = @min(lanes, out.len - i);
+        var bases: [lanes]f64 = @splat(1);
+        var exponents: [lanes]f64 = @splat(1);
+        var plain = true;
+        for (bases[0..count], exponents[0..count], i..) |*base, *exponent, row| {
+            base.* = x(context, row);
+            exponent.* = y(context, row);
+            plain = plain and is_plain(base.*, exponent.*);
+        }
+        if (plain) {
+            const result: [lanes]f64 = power_lanes(bases, exponents);
+            @memcpy(out[i..][0..count], result[0..count]);
+        } else for (out[i..][0..count], bases[0..count], exponents[0..count]) |*to, base, exponent| {
+            to.* = power(base, exponent);
+        }
+    }
 }
 
 const testing = std.testing;
@@ -140,10 +210,14 @@ test power {
     try testing.expectEqual(math.inf(f64), power(10, 309));
     try testing.expectEqual(0, power(10, -330));
     try testing.expectEqual(5e-324, power(2, -1074));
+    try testing.expectEqual(5e-324, power(5e-324, 1));
     try testing.expectEqual(1, power(math.nan(f64), 0));
     try testing.expectEqual(1, power(1, math.nan(f64)));
+    try testing.expectEqual(1, power(1, 1e18));
     try testing.expectEqual(math.inf(f64), power(1.0000001, 1e300));
     try testing.expectEqual(0, power(0.9, 1e300));
+    try testing.expectEqual(math.inf(f64), power(2, 1e18));
+    try testing.expectEqual(0, power(2, -1e18));
     try testing.expect(math.isNan(power(-8, 1.0 / 3.0)));
     try testing.expect(math.isNan(power(math.nan(f64), 2)));
     for ([_]f64{ 5e-324, 1e-310, 1e308, -1e308, 1.5, 0x1p-1022 }) |x| for ([_]f64{ 1e18, -1e18, 0.1, -0.1, 5e-324 }) |y| {
@@ -159,5 +233,22 @@ test "powers of ten" {
         // Whole numbers that a float holds come out exactly.
         if (n <= 22) try testing.expectEqual(nearest, got);
         try testing.expect(@abs(@as(i64, @bitCast(nearest)) - @as(i64, @bitCast(got))) <= 1);
+    }
+}
+
+test fill {
+    const bases = [_]f64{ 1, 2, 3, -4, 5, 6, 0, 8, 9 };
+    for (0..bases.len + 1) |count| {
+        var out: [bases.len]f64 = undefined;
+        fill(out[0..count], @as([]const f64, &bases), struct {
+            fn x(given: []const f64, row: usize) f64 {
+                return given[row];
+            }
+        }.x, struct {
+            fn y(_: []const f64, _: usize) f64 {
+                return 2;
+            }
+        }.y);
+        for (out[0..count], bases[0..count]) |got, base| try testing.expectEqual(base * base, got);
     }
 }

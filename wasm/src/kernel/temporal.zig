@@ -43,13 +43,58 @@ pub fn subtract_days(date: i32, days: i32) ?i32 {
     return finite_day(@as(i64, date) - days);
 }
 
+/// Days are added to dates, or taken from them.
+pub fn dates_and_days(dates: Operand(i32), days: Operand(i32), sign: Sign, validity: ?[]const u8, out: []i32) Error!void {
+    const fits = switch (dates) {
+        .scalar => false,
+        .values => |values| switch (days) {
+            .scalar => |by| move_dates(values, by, sign, out),
+            .values => |by| move_dates(values, by, sign, out),
+        },
+    };
+    if (fits) return;
+    const Context = struct { dates: Operand(i32), days: Operand(i32), sign: Sign };
+    return each(i32, out, validity, "date and days", Context{ .dates = dates, .days = days, .sign = sign }, struct {
+        fn one(c: Context, row: usize) ?i32 {
+            const date = c.dates.at(row);
+            return if (c.sign == .plus) add_days(date, c.days.at(row)) else subtract_days(date, c.days.at(row));
+        }
+    }.one);
+}
+
+/// False when a date or a result is infinite or beyond. `days` are a slice or one number.
+fn move_dates(dates: []const i32, days: anytype, sign: Sign, out: []i32) bool {
+    const lanes = 8;
+    const V = @Vector(lanes, i32);
+    const zero: V = @splat(0);
+    const limit: @Vector(lanes, u32) = @splat(calendar.day_max);
+    var bad: V = zero;
+    var i: usize = 0;
+    while (i + lanes <= dates.len) : (i += lanes) {
+        const date: V = dates[i..][0..lanes].*;
+        const by: V = if (@TypeOf(days) == i32) @splat(days) else days[i..][0..lanes].*;
+        const result = if (sign == .plus) date +% by else date -% by;
+        // The sign bit tells that it wrapped.
+        bad |= if (sign == .plus) (date ^ result) & (by ^ result) else (date ^ by) & (date ^ result);
+        bad |= @select(i32, @abs(date) > limit, ~zero, zero) | @select(i32, @abs(result) > limit, ~zero, zero);
+        out[i..][0..lanes].* = result;
+    }
+    if (@reduce(.Or, bad) < 0) return false;
+    while (i < dates.len) : (i += 1) {
+        const by = if (@TypeOf(days) == i32) days else days[i];
+        if (moment.is_infinite(i32, dates[i])) return false;
+        out[i] = (if (sign == .plus) add_days(dates[i], by) else subtract_days(dates[i], by)) orelse return false;
+    }
+    return true;
+}
+
 fn finite_day(day: i64) ?i32 {
     return if (@abs(day) <= calendar.day_max) @intCast(day) else null;
 }
 
 /// DuckDB counts infinite dates as the numbers that they are.
-pub fn date_difference(left: i32, right: i32) i64 {
-    return @as(i64, left) - right;
+pub fn subtract_dates(left: []const i32, right: []const i32, out: []i64) void {
+    for (out, left, right) |*to, a, b| to.* = @as(i64, a) - b;
 }
 
 /// Midnight; infinite dates are infinite timestamps.
@@ -452,11 +497,36 @@ test add_to_time {
 }
 
 test "dates and days" {
+    defer interrupt.forget();
     try testing.expectEqual(3, add_days(1, 2));
     try testing.expectEqual(null, add_days(calendar.day_max, 1));
     try testing.expectEqual(null, subtract_days(-calendar.day_max, 1));
     try testing.expectEqual(std.math.maxInt(i32), add_days(std.math.maxInt(i32), 5));
     try testing.expectEqual(null, subtract_days(0, std.math.minInt(i32)));
+    var prng: std.Random.DefaultPrng = .init(3);
+    for (0..300) |round| {
+        var dates: [19]i32 = undefined;
+        var days: [19]i32 = undefined;
+        var out: [19]i32 = undefined;
+        for (&dates, &days) |*date, *day| {
+            date.* = if (round % 3 == 0) prng.random().int(i32) else prng.random().intRangeAtMost(i32, -100_000, 100_000);
+            day.* = if (round % 5 == 0) prng.random().int(i32) else prng.random().intRangeAtMost(i32, -1000, 1000);
+        }
+        const count = round % 20;
+        for ([_]Sign{ .plus, .minus }) |sign| for ([_]Operand(i32){ .{ .values = days[0..count] }, .{ .scalar = days[0] } }) |by| {
+            var fits = true;
+            for (dates[0..count], 0..) |date, row| fits = fits and (if (sign == .plus) add_days(date, by.at(row)) else subtract_days(date, by.at(row))) != null;
+            const result = dates_and_days(.{ .values = dates[0..count] }, by, sign, null, out[0..count]);
+            if (!fits) {
+                try testing.expectError(error.OutOfRange, result);
+                continue;
+            }
+            try result;
+            for (dates[0..count], out[0..count], 0..) |date, got, row| {
+                try testing.expectEqual(if (sign == .plus) add_days(date, by.at(row)).? else subtract_days(date, by.at(row)).?, got);
+            }
+        };
+    }
     try testing.expectEqual(hour, add_time(0, hour));
     try testing.expectEqual(-std.math.maxInt(i64), add_time(-std.math.maxInt(i32), hour));
     try testing.expectEqual(null, midnight(moment.day_limit + 1));

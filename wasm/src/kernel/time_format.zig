@@ -244,6 +244,11 @@ const Writer = struct {
 
     /// At least so many digits, with zeros in front.
     fn number(self: *Writer, value: u32, digits: usize) void {
+        if (value < 100 and digits == 2) {
+            self.target[self.end..][0..2].* = .{ '0' + @as(u8, @intCast(value / 10)), '0' + @as(u8, @intCast(value % 10)) };
+            self.end += 2;
+            return;
+        }
         var buffer: [10]u8 = undefined;
         var start: usize = buffer.len;
         var rest = value;

@@ -78,9 +78,10 @@ pub const Packing = struct {
         gpa.free(self.places);
     }
 
-    /// The keys of the chosen rows as words. Forms `word` and `pair` only.
+    /// The keys of the chosen rows as words. A key that is alone is not NULL in any of them.
     pub fn words(self: *const Packing, arena: std.mem.Allocator, columns: []const Column, rows: *const Rows) error{OutOfMemory}!Words {
         if (columns.len == 1 and self.form == .pair) return wide_words(arena, &columns[0], rows);
+        if (self.form == .integer) return .{ .a = @ptrCast(try rows_module.integers(arena, &columns[0], rows, 0)) };
         const count = rows.count();
         const a = try arena.alloc(u64, count);
         @memset(a, 0);
@@ -237,7 +238,7 @@ pub fn values_equal(a: *const Column, a_row: usize, b: *const Column, b_row: usi
         .fixed => {
             if (a.type.tag == .interval) return Span.of(a.values(Interval)[a_row]).equal(.of(b.values(Interval)[b_row]));
             const size: usize = @intCast(a.type.value_size());
-            return std.mem.eql(u8, a.data[a_row * size ..][0..size], b.data[b_row * size ..][0..size]);
+            return same_bytes(a.data[a_row * size ..][0..size], b.data[b_row * size ..][0..size]);
         },
         .list, .structure => unreachable, // aggregate_parser.zig refuses them as keys
         inline .f16, .f32, .f64 => |layout| {

@@ -31,6 +31,8 @@ const empty: u32 = std.math.maxInt(u32);
 const slots_min_log2 = 10;
 /// Keys of a direct table are no further apart. Its slots then fit the second-level cache.
 const direct_span_max = 1 << 16;
+/// Rows that are looked up together.
+const block_rows = 1024;
 
 const Mode = enum { direct, word, pair, text, general };
 
@@ -202,15 +204,11 @@ pub const GroupTable = struct {
                 const keys = try rows_module.integers(arena, &chunk.columns[0], &chunk.as_rows(), 0);
                 if (try self.cover(keys)) return self.find_direct(keys, chunk);
                 try self.spread();
-                try self.find_slots(Word, &self.words, SingleWord{ .keys = @ptrCast(keys) }, chunk);
+                try self.find_slots(Word, &self.words, Words{ .keys = @ptrCast(keys), .flags = null }, chunk);
             },
             .word => {
                 const keys = try self.packing.words(arena, chunk.columns, &chunk.as_rows());
-                if (chunk.columns.len == 1) {
-                    try self.find_slots(Word, &self.words, SingleWord{ .keys = keys.a }, chunk);
-                } else {
-                    try self.find_slots(Word, &self.words, ManyWords{ .keys = keys.a, .flags = keys.flags }, chunk);
-                }
+                try self.find_slots(Word, &self.words, Words{ .keys = keys.a, .flags = keys.flags }, chunk);
             },
             .pair => {
                 const keys = try self.packing.words(arena, chunk.columns, &chunk.as_rows());
@@ -303,26 +301,42 @@ pub const GroupTable = struct {
     // ---- words and pairs in slots ----
 
     /// A reader gives the key of row i, and says whether a group with the same words has the same key.
+    ///
+    /// Most rows find their group in the first slot they look at. So a block of rows looks there, without a
+    /// branch, and notes those that did not find it; these then search on, one by one and in order.
     fn find_slots(self: *GroupTable, comptime Entry: type, slots: *Slots(Entry), reader: anytype, chunk: Chunk) Error!void {
-        var entries = slots.entries;
-        var shift = slots.shift();
-        for (chunk.groups, 0..) |*found, i| {
-            const key: Entry = reader.key(i);
-            var slot: usize = @intCast(key.hash() >> shift);
-            found.* = while (true) : (slot = (slot + 1) & (entries.len - 1)) {
-                const entry = &entries[slot];
-                if (reader.equal(entry, key) and entry.group != empty and reader.same(i, key, entry.group)) break entry.group;
-                if (entry.group != empty) continue;
-                const group = try self.open_group(chunk.row(i));
+        var missed: [block_rows]u32 = undefined;
+        var start: usize = 0;
+        while (start < chunk.groups.len) : (start += block_rows) {
+            const end = @min(start + block_rows, chunk.groups.len);
+            const entries = slots.entries;
+            const shift = slots.shift();
+            var missed_count: usize = 0;
+            for (start..end) |i| {
+                const key: Entry = reader.quick_key(i);
+                const entry = &entries[@intCast(key.hash() >> shift)];
+                chunk.groups[i] = entry.group;
+                missed[missed_count] = @intCast(i);
+                missed_count += @intFromBool(entry.differs(key)) | @intFromBool(entry.group == empty) | @intFromBool(!reader.is_exact(key));
+            }
+            for (missed[0..missed_count]) |i| chunk.groups[i] = try self.search(Entry, slots, reader, i, chunk.row(i));
+        }
+    }
+
+    fn search(self: *GroupTable, comptime Entry: type, slots: *Slots(Entry), reader: anytype, i: u32, row: u32) Error!u32 {
+        const key: Entry = reader.key(i);
+        const entries = slots.entries;
+        var slot: usize = @intCast(key.hash() >> slots.shift());
+        while (true) : (slot = (slot + 1) & (entries.len - 1)) {
+            const entry = &entries[slot];
+            if (entry.group == empty) {
+                const group = try self.open_group(row);
                 entry.* = key;
                 entry.group = group;
-                if (@as(u64, self.count) * 20 > entries.len * 9) {
-                    try slots.grow(self.gpa);
-                    entries = slots.entries;
-                    shift = slots.shift();
-                }
-                break group;
-            };
+                if (@as(u64, self.count) * 20 > entries.len * 9) try slots.grow(self.gpa);
+                return group;
+            }
+            if (!entry.differs(key) and (reader.is_exact(key) or reader.same(i, entry.group))) return entry.group;
         }
     }
 
@@ -405,19 +419,26 @@ const Word = extern struct {
         const mixed = self.key ^ @as(u64, self.flags) *% multiplier_b;
         return (mixed ^ (mixed >> 32)) *% multiplier_a;
     }
+    inline fn differs(self: *const Word, other: Word) bool {
+        return (self.key ^ other.key) | (self.flags ^ other.flags) != 0;
+    }
 };
 
 const Pair = extern struct {
-    a: u64 = 0,
-    b: u64 = 0,
+    words: [2]u64 = .{ 0, 0 },
     /// A text's length; of several keys, which are NULL.
     extra: u32 = 0,
     group: u32 = empty,
 
     inline fn hash(self: Pair) u64 {
-        const x = (self.a ^ (self.a >> 32) ^ self.extra) *% multiplier_a;
-        const y = (self.b ^ (self.b >> 32)) *% multiplier_b;
+        const a, const b = self.words;
+        const x = (a ^ (a >> 32) ^ self.extra) *% multiplier_a;
+        const y = (b ^ (b >> 32)) *% multiplier_b;
         return (x ^ std.math.rotl(u64, y, 32)) *% multiplier_c;
+    }
+    inline fn differs(self: *const Pair, other: Pair) bool {
+        const difference = @as(@Vector(2, u64), self.words) ^ @as(@Vector(2, u64), other.words);
+        return @reduce(.Or, difference) | (self.extra ^ other.extra) != 0;
     }
 };
 
@@ -461,46 +482,34 @@ fn Slots(comptime Entry: type) type {
     };
 }
 
-const SingleWord = struct {
-    keys: []const u64,
-
-    inline fn key(self: SingleWord, i: usize) Word {
-        return .{ .key = self.keys[i] };
-    }
-    inline fn equal(_: SingleWord, entry: *const Word, other: Word) bool {
-        return entry.key == other.key;
-    }
-    inline fn same(_: SingleWord, _: usize, _: Word, _: u32) bool {
-        return true;
-    }
-};
-
-const ManyWords = struct {
+const Words = struct {
     keys: []const u64,
     flags: ?[]const u32,
 
-    inline fn key(self: ManyWords, i: usize) Word {
+    const quick_key = key;
+    inline fn key(self: Words, i: usize) Word {
         return .{ .key = self.keys[i], .flags = if (self.flags) |flags| flags[i] else 0 };
     }
-    inline fn equal(_: ManyWords, entry: *const Word, other: Word) bool {
-        return entry.key == other.key and entry.flags == other.flags;
-    }
-    inline fn same(_: ManyWords, _: usize, _: Word, _: u32) bool {
+    inline fn is_exact(_: Words, _: Word) bool {
         return true;
+    }
+    inline fn same(_: Words, _: usize, _: u32) bool {
+        unreachable; // words are all there is
     }
 };
 
 const Pairs = struct {
     keys: group_keys.Words,
 
+    const quick_key = key;
     inline fn key(self: Pairs, i: usize) Pair {
-        return .{ .a = self.keys.a[i], .b = self.keys.b[i], .extra = if (self.keys.flags) |flags| flags[i] else 0 };
+        return .{ .words = .{ self.keys.a[i], self.keys.b[i] }, .extra = if (self.keys.flags) |flags| flags[i] else 0 };
     }
-    inline fn equal(_: Pairs, entry: *const Pair, other: Pair) bool {
-        return entry.a == other.a and entry.b == other.b and entry.extra == other.extra;
-    }
-    inline fn same(_: Pairs, _: usize, _: Pair, _: u32) bool {
+    inline fn is_exact(_: Pairs, _: Pair) bool {
         return true;
+    }
+    inline fn same(_: Pairs, _: usize, _: u32) bool {
+        unreachable;
     }
 };
 
@@ -517,26 +526,23 @@ const Texts = struct {
     inline fn row(self: Texts, i: usize) usize {
         return if (self.rows) |chosen| chosen[i] else i;
     }
-    inline fn key(self: Texts, i: usize) Pair {
+    /// Without asking for the size: of a long text it is worth nothing.
+    inline fn quick_key(self: Texts, i: usize) Pair {
         const start = self.column.offsets[self.row(i)];
         const size = self.column.offsets[self.row(i) + 1] - start;
-        if (size > 16) return self.long_key(start, size);
-        const words = hash.short_words(self.column.data, start, size);
-        return .{ .a = words[0], .b = words[1], .extra = size };
+        return .{ .words = hash.short_words(self.column.data, start, @min(size, 16)), .extra = size };
     }
-    fn long_key(self: Texts, start: u32, size: u32) Pair {
-        const bytes = self.column.data[start..][0..size];
-        return .{ .a = hash.hash_bytes(bytes), .b = std.mem.readInt(u64, bytes[0..8], .little), .extra = size };
+    fn key(self: Texts, i: usize) Pair {
+        const bytes = self.column.bytes_at(self.row(i));
+        if (bytes.len <= 16) return self.quick_key(i);
+        return .{ .words = .{ hash.hash_bytes(bytes), std.mem.readInt(u64, bytes[0..8], .little) }, .extra = @intCast(bytes.len) };
     }
-    inline fn equal(_: Texts, entry: *const Pair, other: Pair) bool {
-        return entry.a == other.a and entry.b == other.b and entry.extra == other.extra;
+    inline fn is_exact(_: Texts, given: Pair) bool {
+        return given.extra <= 16;
     }
-    inline fn same(self: Texts, i: usize, other: Pair, group: u32) bool {
-        return other.extra <= 16 or self.same_long(i, group);
-    }
-    fn same_long(self: Texts, i: usize, group: u32) bool {
+    fn same(self: Texts, i: usize, group: u32) bool {
         const stored = if (group < self.known) self.stored.bytes_at(group) else self.column.bytes_at(self.table.fresh.items[group - self.known]);
-        return std.mem.eql(u8, self.column.bytes_at(self.row(i)), stored);
+        return group_keys.same_bytes(self.column.bytes_at(self.row(i)), stored);
     }
 };
 

@@ -11,6 +11,7 @@ const function = @import("function.zig");
 const math = @import("../kernel/math.zig");
 const moment = @import("../kernel/moment.zig");
 const numeric = @import("../kernel/numeric.zig");
+const power = @import("../kernel/power.zig");
 const schema = @import("../core/schema.zig");
 const Call = function.Call;
 const Column = @import("../core/column.zig").Column;
@@ -81,7 +82,8 @@ fn rounded_fits(arguments: []const Expression, result: DataType) bool {
     if (arguments.len == 1) return result.scale == 0 and value.scale >= 0;
     if (arguments[1].is_null_literal()) return true;
     if (!arguments[1].is_literal()) return false;
-    return result.scale == @max(0, arguments[1].node.literal.values(i32)[0]) and result.scale <= value.scale;
+    const wanted = arguments[1].node.literal.values(i32)[0];
+    return result.scale == @max(0, wanted) and wanted <= value.scale;
 }
 
 pub fn evaluate(call: *const Call) Error!Column {
@@ -128,6 +130,15 @@ pub fn evaluate(call: *const Call) Error!Column {
 fn evaluate_pairs(call: *const Call) Error!Column {
     const out = try call.new_values(f64);
     switch (binary_function(call.id).?) {
+        .power => power.fill(out, call, struct {
+            fn at(c: *const Call, row: usize) f64 {
+                return c.operands[0].value_at(f64, row);
+            }
+        }.at, struct {
+            fn at(c: *const Call, row: usize) f64 {
+                return c.operands[1].value_at(f64, row);
+            }
+        }.at),
         inline else => |known| for (out, 0..) |*to, row| {
             to.* = math.binary(known, call.operands[0].value_at(f64, row), call.operands[1].value_at(f64, row));
         },
@@ -194,7 +205,7 @@ fn round_floats(call: *const Call, comptime F: type, comptime rounding: Rounding
 
 fn round_integers(call: *const Call, comptime T: type, comptime rounding: Rounding) Error!Column {
     // There is nothing below the point.
-    if (call.operands.len == 1 or rounding == .down or rounding == .up) {
+    if (rounding == .down or rounding == .up or call.operands.len == 1) {
         var column = try call.spread(0);
         column.validity = call.validity;
         return column;
@@ -210,19 +221,15 @@ fn round_integers(call: *const Call, comptime T: type, comptime rounding: Roundi
 
 fn round_decimals(call: *const Call, comptime T: type, comptime rounding: Rounding) Error!Column {
     const wanted: i64 = if (call.operands.len == 1) 0 else call.operands[1].value_at(i32, 0);
-    const Context = struct { call: *const Call, cut: u32, pad: u32, limit: i128 };
-    const context: Context = .{
-        .call = call,
-        // The signature has seen that there are digits to cut.
-        .cut = @intCast(@as(i64, call.operands[0].column.type.scale) - wanted),
-        .pad = @intCast(@max(0, -wanted)),
-        .limit = std.math.powi(i128, 10, call.type.precision) catch unreachable, // 10^38 fits
-    };
+    // The signature has seen that there are digits to cut.
+    const cut: u64 = @intCast(@as(i64, call.operands[0].column.type.scale) - wanted);
+    const cutter: numeric.Cutter(T, rounding) = .init(cut, @intCast(@max(0, -wanted)), call.type.precision);
+    const column = try call.spread(0);
+    const Context = struct { cutter: *const numeric.Cutter(T, rounding), values: []const T };
     const out = try call.new_values(T);
-    try each.each(T, out, call.rows, "round", context, struct {
+    try each.each(T, out, call.rows, "round", Context{ .cutter = &cutter, .values = column.values(T) }, struct {
         fn at(c: Context, row: usize) ?T {
-            const value = numeric.round_decimal(T, rounding, c.call.operands[0].value_at(T, row), c.cut, c.pad) orelse return null;
-            return if (value < c.limit and value > -c.limit) value else null;
+            return c.cutter.apply(c.values[row]);
         }
     }.at);
     return call.of_values(T, out);

@@ -69,13 +69,13 @@ pub fn signature(id: abi.FunctionId) ?Signature {
             .fallible = true,
         },
         .day_name, .month_name => .{ .parameters = &.{any_moment}, .result = .{ .rule = name_fits } },
-        .strftime => .{ .parameters = &.{ any_moment, pattern }, .result = .{ .tag = .utf8 }, .fallible = true },
+        .strftime => .{ .parameters = &.{ any_moment, pattern }, .result = .{ .rule = written_fits }, .fallible = true },
         .strptime, .try_strptime => .{ .parameters = &.{ .of(&.{.utf8}), pattern }, .result = .{ .rule = is_parsed }, .fallible = true },
         .add_intervals, .subtract_intervals => .{ .parameters = &.{ interval, interval }, .result = .{ .tag = .interval }, .fallible = true },
         .multiply_interval => .{ .parameters = &.{ interval, number }, .result = .{ .tag = .interval }, .fallible = true },
         .divide_interval => .{ .parameters = &.{ interval, float }, .result = .{ .tag = .interval }, .fallible = true },
         .negate_interval => .{ .parameters = &.{interval}, .result = .{ .tag = .interval }, .fallible = true },
-        .to_interval => .{ .parameters = &.{ part_code, number }, .result = .{ .tag = .interval }, .fallible = true },
+        .to_interval => .{ .parameters = &.{ part_code, number }, .result = .{ .rule = unit_fits }, .fallible = true },
         .add_time => .{ .parameters = &.{ date, time }, .result = .{ .rule = date_and_time_fit }, .fallible = true },
         .from_number => .{ .parameters = &.{.of(&.{ .i32, .i64 })}, .result = .{ .rule = number_fits }, .fallible = true },
         .to_timestamp => .{ .parameters = &.{float}, .result = .{ .rule = is_instant }, .fallible = true },
@@ -184,6 +184,17 @@ fn name_fits(arguments: []const Expression, result: DataType) bool {
     return result.tag == .utf8 and is_exact(arguments[0].type);
 }
 
+fn unit_fits(arguments: []const Expression, result: DataType) bool {
+    if (result.tag != .interval) return false;
+    return arguments[0].is_null_literal() or given_part(&arguments[0]) != null;
+}
+
+fn written_fits(arguments: []const Expression, result: DataType) bool {
+    const value = arguments[0].type;
+    const fine = value.tag == .timestamp and value.unit == .nanosecond and is_utc(value.zone);
+    return result.tag == .utf8 and (fine or is_exact(value));
+}
+
 fn date_and_time_fit(arguments: []const Expression, result: DataType) bool {
     return is_exact(arguments[1].type) and is_local(arguments, result);
 }
@@ -199,9 +210,17 @@ pub fn evaluate(call: *const Call) Error!Column {
         .date_trunc => return evaluate_truncation(call),
         .date_diff, .date_sub => return evaluate_difference(call),
         .add_interval, .subtract_interval => return evaluate_moved(call),
-        .add_days => return binary(call, i32, i32, i32, "a date and days", temporal.add_days),
-        .subtract_days => return binary(call, i32, i32, i32, "a date and days", temporal.subtract_days),
-        .subtract_dates => return binary(call, i32, i32, i64, "dates", total(i32, i32, i64, temporal.date_difference)),
+        .add_days, .subtract_days => {
+            const out = try call.new_values(i32);
+            const sign: temporal.Sign = if (call.id == .add_days) .plus else .minus;
+            try temporal.dates_and_days(operand(i32, &call.operands[0]), operand(i32, &call.operands[1]), sign, call.rows, out);
+            return call.of_values(i32, out);
+        },
+        .subtract_dates => {
+            const out = try call.new_values(i64);
+            temporal.subtract_dates(try spread(call, i32, 0), try spread(call, i32, 1), out);
+            return call.of_values(i64, out);
+        },
         .subtract_timestamps => return binary(call, i64, i64, Interval, "the difference of timestamps", temporal.timestamp_difference),
         .age => {
             const result = try binary(call, i64, i64, Interval, "age", total(i64, i64, Interval, difference.age));
@@ -341,7 +360,7 @@ fn evaluate_part(call: *const Call) Error!Column {
     const part = part_of(call);
     const value = &call.operands[1];
     switch (value.column.type.tag) {
-        .date => return without_infinite(call, i32, &.{1}, try date_parts(call, part)),
+        .date => return date_parts(call, part),
         .timestamp => return without_infinite(call, i64, &.{1}, try timestamp_parts(call, part)),
         .time => return time_parts(call, part),
         .interval => {
@@ -362,10 +381,11 @@ fn date_parts(call: *const Call, part: DatePart) Error!Column {
     const out = try call.new_values(i64);
     const days = try spread(call, i32, 1);
     if (calendar_part(part)) |known| {
-        switch (known) {
+        const near = switch (known) {
             inline else => |which| calendar.date_part(which, days, out),
-        }
-        return call.of_values(i64, out);
+        };
+        const result = call.of_values(i64, out);
+        return if (near) result else without_infinite(call, i32, &.{1}, result);
     }
     const factor: i64 = switch (part) {
         .epoch_ms => 86_400_000,
@@ -381,7 +401,7 @@ fn date_parts(call: *const Call, part: DatePart) Error!Column {
             return std.math.mul(i64, c.days[row], c.factor) catch null;
         }
     }.at);
-    return call.of_values(i64, out);
+    return without_infinite(call, i32, &.{1}, call.of_values(i64, out));
 }
 
 fn timestamp_parts(call: *const Call, part: DatePart) Error!Column {

@@ -24,12 +24,12 @@ const page_header = @import("page_header.zig");
 const page_index = @import("page_index.zig");
 const rle = @import("../../encoding/rle.zig");
 const segments_module = @import("../segments.zig");
-const spread = @import("../../encoding/spread.zig");
 const snappy = @import("../../codec/snappy.zig");
 const statistics = @import("statistics.zig");
 const values_module = @import("values.zig");
 const zstd = @import("../../codec/zstd.zig");
 const Chunk = metadata.Chunk;
+const CodedRows = @import("coded_rows.zig").CodedRows;
 const ColumnBuilder = @import("../../core/column_builder.zig").ColumnBuilder;
 const Leaf = metadata.Leaf;
 const PageHeader = page_header.PageHeader;
@@ -129,6 +129,11 @@ pub const ChunkReader = struct {
     walk_row: u64 = 0,
     walk_values: u64 = 0,
     index: ?page_index.OffsetIndex = null,
+    /// Of the index's pages so many are coded by the dictionary, the first ones; null: not known.
+    coded_pages: ?u64 = null,
+    dictionary_asked: bool = false,
+    /// A page was asked for of which it is not known whether it uses the dictionary.
+    is_unsure: bool = false,
     /// Next page of the index to be looked at.
     index_next: usize = 0,
     /// Next page of the index that has not been asked for.
@@ -175,6 +180,17 @@ pub const ChunkReader = struct {
         self.part_validity.deinit(self.gpa);
     }
 
+    /// Bytes of a row, as far as the footer knows: on average, but no less than a value of fixed size
+    /// takes even in rows that are NULL.
+    pub fn row_size(self: *const ChunkReader) u64 {
+        const size = @min(self.chunk.uncompressed_size, ratio_max(self.chunk.codec) *| self.chunk.compressed_size);
+        const fixed = switch (self.leaf.type.layout()) {
+            .none, .bits, .bytes, .list, .structure => 0,
+            else => self.leaf.type.value_size(),
+        };
+        return @max(size / @max(1, self.options.row_count), fixed);
+    }
+
     fn repeats(self: *const ChunkReader) bool {
         return self.leaf.max_repetition > 0;
     }
@@ -182,9 +198,10 @@ pub const ChunkReader = struct {
     // ---- where pages are ----
 
     /// Uses the index from now on: before anything has been read.
-    pub fn use_index(self: *ChunkReader, index: page_index.OffsetIndex) void {
+    pub fn use_index(self: *ChunkReader, index: page_index.OffsetIndex, coded_pages: ?u64) void {
         assert(self.walk_row == 0 and self.queue.items.len == 0);
         self.index = index;
+        self.coded_pages = coded_pages;
     }
 
     /// Whether the pages of rows `begin` to `end` are here. What is missing is added to `needs`.
@@ -275,21 +292,30 @@ pub const ChunkReader = struct {
         return false;
     }
 
-    /// All windows of the chunk, as far as they can be foreseen.
-    pub fn need_whole(self: *ChunkReader, needs: *Needs) Error!void {
+    /// Asks for the next window that a scan which only plans would come to, as far as it can be foreseen;
+    /// true if more follow.
+    pub fn plan_window(self: *ChunkReader, needs: *Needs) Error!bool {
         const end = @min(self.chunk.start + self.chunk.compressed_size, self.options.file_size);
-        var offset = self.chunk.start;
-        while (offset < end) {
-            const size = @max(@min(header_guess, end - offset), self.window_of(end - offset));
-            try needs.append(self.gpa, .{ .offset = offset, .size = size });
-            offset += size;
-        }
+        if (self.walk_offset >= end) return false;
+        const left = end - self.walk_offset;
+        const size = @max(@min(header_guess, left), self.window_of(left));
+        try needs.append(self.gpa, .{ .offset = self.walk_offset, .size = size });
+        self.walk_offset += size;
+        return self.walk_offset < end;
     }
 
-    /// Asks for the dictionary before a page asks for it: where every page is known to use one.
-    pub fn need_dictionary_early(self: *ChunkReader, needs: *Needs) Error!void {
-        const size = self.chunk.data_page_offset -| self.chunk.start;
-        if (!self.chunk.has_dictionary or size == 0 or self.values.dictionary != null) return;
+    /// Bytes before the first data page, where the dictionary is.
+    fn dictionary_room(self: *const ChunkReader) u64 {
+        const room = self.chunk.data_page_offset -| self.chunk.start;
+        const index = &(self.index orelse return room);
+        return if (room == 0) index.offsets[0] -| self.chunk.start else room;
+    }
+
+    /// Asks for the dictionary together with the first page that uses it.
+    fn need_dictionary_early(self: *ChunkReader, needs: *Needs) Error!void {
+        const size = self.dictionary_room();
+        if (self.dictionary_asked or size == 0 or self.values.dictionary != null) return;
+        self.dictionary_asked = true;
         if (self.segments.from(self.chunk.start).len >= size) return;
         try needs.append(self.gpa, .{ .offset = self.chunk.start, .size = size });
     }
@@ -315,14 +341,17 @@ pub const ChunkReader = struct {
 
     // ---- with an offset index ----
 
-    /// Asks for the pages that hold rows of `begin` to `end`, before they are read. Rows come in order,
-    /// so that no page is asked for twice.
+    /// Asks for the pages that hold rows of `begin` to `end`, before they are read, and for the dictionary
+    /// where it is known that one of them uses it. Rows come in order, so that no page is asked for twice.
     pub fn need_rows(self: *ChunkReader, begin: u64, end: u64, needs: *Needs) Error!void {
         const index = &self.index.?;
         var page = @max(self.needed_next, page_of(index, begin));
         while (page < index.page_count() and index.first_rows[page] < end) : (page += 1) {
             const range: Range = .{ .offset = index.offsets[page], .size = index.compressed_sizes[page] };
             if (self.segments.find(range) == null) try needs.append(self.gpa, range);
+            if (self.coded_pages) |count| {
+                if (page < count) try self.need_dictionary_early(needs);
+            } else self.is_unsure = true;
             self.needed_next = page + 1;
         }
     }
@@ -360,9 +389,9 @@ pub const ChunkReader = struct {
             .data_v2 => |page| page.encoding,
             .dictionary, .index => return self.fail(offset, "the offset index points at a page without data"),
         };
-        if (encoding == .plain_dictionary or encoding == .rle_dictionary) {
-            if (!try self.prepare_dictionary(needs)) return false;
-        }
+        // Pages of NULLs alone may be coded where there is no dictionary.
+        const is_coded = encoding == .plain_dictionary or encoding == .rle_dictionary;
+        if (is_coded and self.dictionary_room() > 0 and !try self.prepare_dictionary(needs)) return false;
         const first_row = index.first_rows[number];
         const row_count = self.page_end(number) - first_row;
         const page: Page = .{
@@ -389,11 +418,11 @@ pub const ChunkReader = struct {
         return self.pages_skipped + unread;
     }
 
-    /// The dictionary is read when the first page turns up that uses it.
+    /// The dictionary is read when the first page turns up that uses it, and fetched if it is not here.
     fn prepare_dictionary(self: *ChunkReader, needs: *Needs) Error!bool {
         if (self.values.dictionary != null) return true;
         const bytes = self.segments.from(self.chunk.start);
-        const room = self.chunk.data_page_offset -| self.chunk.start;
+        const room = self.dictionary_room();
         const header = page_header.read(bytes) catch |reason| switch (reason) {
             error.InvalidFormat => return self.fail_here(self.chunk.start),
             error.Truncated => return self.need_dictionary(if (bytes.len == 0) room else @max(room, bytes.len * 2), bytes.len, needs),
@@ -570,7 +599,7 @@ pub const ChunkReader = struct {
                     self.row = current.end_row.?;
                     self.drop_page();
                 } else if (self.repeats()) {
-                    try self.skip_rows(@intCast(@min(target - self.row, level_block)));
+                    try self.read_entries(null, @intCast(@min(target - self.row, level_block)));
                 } else {
                     const step: u32 = @intCast(@min(target - self.row, current.entries_left));
                     try self.skip_entries(current, step);
@@ -603,14 +632,8 @@ pub const ChunkReader = struct {
             self.queue_first += 1;
             self.pages_skipped += 1;
         } else if (self.repeats()) {
-            try self.skip_rows(@intCast(@min(target - self.row, level_block)));
+            try self.read_entries(null, @intCast(@min(target - self.row, level_block)));
         } else try self.begin_page();
-    }
-
-    fn skip_rows(self: *ChunkReader, count: u32) Error!void {
-        var builder: ColumnBuilder = try .init(self.gpa, self.leaf.type);
-        defer builder.deinit();
-        try self.read_entries(&builder, count);
     }
 
     fn skip_entries(self: *ChunkReader, current: *Current, count: u32) Error!void {
@@ -703,79 +726,90 @@ pub const ChunkReader = struct {
         self.part_validity.items.len = bitmap.size(count);
         const valid_count = try self.read_levels(current, self.part_validity.items, 0, count);
         const bits = (try builder.extend_validity(first, rows.len, true)).?;
-        const valid = rank_rows(self.part_validity.items, rows, base, bits, first, places);
+        const valid = bitmap.rank_rows(self.part_validity.items, rows, base, bits, first, places);
         try self.values.append_chosen(builder, valid_count, places[0..valid]);
     }
 
-    /// Whether the next `count` rows are all in pages of codes.
-    pub fn has_codes(self: *ChunkReader, count: u32) bool {
-        if (self.repeats() or self.leaf.max_definition > 1) return false;
-        var left: u64 = count;
-        if (self.current) |current| {
-            if (!self.values.has_codes()) return false;
-            left -|= current.entries_left;
-        }
+    const PageKinds = struct { coded: bool = false, other: bool = false };
+
+    /// Which pages hold rows of `begin` to `end`, of those that are here and have not been read.
+    fn page_kinds(self: *const ChunkReader, begin: u64, end: u64) PageKinds {
+        var kinds: PageKinds = .{};
+        if (self.current) |current| if (current.entries_left > 0 and current.first_row < end and current.end_row.? > begin) {
+            if (self.values.has_codes()) kinds.coded = true else kinds.other = true;
+        };
         for (self.queue.items[self.queue_first..]) |*page| {
-            if (left == 0) return true;
+            if (page.first_row >= end or page.end_row().? <= begin or page.row_count == 0) continue;
             const encoding = switch (page.header.page) {
                 .data => |header| header.encoding,
                 .data_v2 => |header| header.encoding,
-                .dictionary, .index => return false,
+                .dictionary, .index => unreachable,
             };
-            if (encoding != .rle_dictionary and encoding != .plain_dictionary) return false;
-            left -|= page.row_count.?;
+            if (encoding == .rle_dictionary or encoding == .plain_dictionary) kinds.coded = true else kinds.other = true;
         }
-        return left == 0;
+        return kinds;
     }
 
-    /// The codes of the next `count` rows, for which `has_codes` holds. A NULL has the code behind the
-    /// last one of the dictionary.
-    pub fn read_codes(self: *ChunkReader, target: []u32) Error!void {
+    /// Whether rows `begin` to `end`, which are here, are all in pages of codes.
+    pub fn has_codes(self: *const ChunkReader, begin: u64, end: u64) bool {
+        if (self.repeats() or self.leaf.max_definition > 1) return false;
+        const kinds = self.page_kinds(begin, end);
+        return kinds.coded and !kinds.other;
+    }
+
+    /// Bytes that one of the rows `begin` to `end` takes by way of the dictionary: at most, but on average
+    /// where it is nested in others and its codes cannot be looked at first.
+    pub fn coded_row_size(self: *const ChunkReader, begin: u64, end: u64) u64 {
+        if (self.values.entry_size_max == 0) return 0;
+        if (self.repeats() or self.leaf.max_definition > 1)
+            return self.values.entry_size_mean() *| (self.chunk.value_count / self.options.row_count + 1);
+        return if (self.page_kinds(begin, end).coded) self.values.entry_size_max else 0;
+    }
+
+    /// Adds the codes of the next `count` rows, for which `has_codes` holds, to `coded`.
+    pub fn read_codes(self: *ChunkReader, coded: *CodedRows, count: u32) Error!void {
+        try coded.reserve(self.gpa, count);
         var done: u32 = 0;
-        while (done < target.len) {
+        while (done < count) {
             if (self.current == null) try self.begin_page();
             const current = &(self.current orelse continue);
             if (current.entries_left == 0) {
                 self.current = null;
                 continue;
             }
-            const step: u32 = @intCast(@min(target.len - done, current.entries_left));
-            try self.read_page_codes(current, target[done..][0..step]);
+            const step = @min(count - done, current.entries_left);
+            try self.read_page_codes(current, coded, step);
             self.consume(step);
             done += step;
         }
-        self.row += target.len;
+        self.row += count;
     }
 
-    fn read_page_codes(self: *ChunkReader, current: *Current, target: []u32) Error!void {
-        const count: u32 = @intCast(target.len);
-        const null_code = self.values.dictionary_count();
-        if (!self.values.has_codes()) {
-            // A page without values has no codes either.
-            @memset(target, null_code);
-            const levels_only = try self.read_levels_only(current, count);
-            return if (levels_only == 0) {} else invalid("a page has fewer values than it says");
+    fn read_page_codes(self: *ChunkReader, current: *Current, coded: *CodedRows, count: u32) Error!void {
+        var valid = count;
+        if (self.leaf.max_definition == 0 or
+            (current.definition == .rle and try current.definition.rle.take_run(1, count)))
+        {
+            coded.add_valid(count);
+        } else {
+            valid = try self.read_levels(current, coded.validity.items, coded.row_count, count);
+            coded.add_rows(count, valid);
         }
-        const all_valid = self.leaf.max_definition == 0 or
-            (current.definition == .rle and try current.definition.rle.take_run(1, count));
-        if (all_valid) return self.values.take_codes(target);
-        try self.part_validity.ensureTotalCapacity(self.gpa, bitmap.size(count) + slack);
-        self.part_validity.items.len = bitmap.size(count);
-        const bits = self.part_validity.items;
-        const valid = try self.read_levels(current, bits, 0, count);
-        try self.values.take_codes(target[0..valid]);
-        if (valid == count) return;
-        spread.spread(u32, target, valid, bits, count);
-        for (target, 0..) |*code, row| {
-            if (!bitmap.get(bits.ptr, row)) code.* = null_code;
-        }
+        // A page of NULLs may lack codes altogether.
+        if (self.values.has_codes()) return self.values.take_codes(coded, valid);
+        if (valid > 0) return invalid("a page has fewer values than it says");
     }
 
-    fn read_levels_only(self: *ChunkReader, current: *Current, count: u32) Error!u32 {
-        if (self.leaf.max_definition == 0) return count;
-        try self.part_validity.ensureTotalCapacity(self.gpa, bitmap.size(count) + slack);
-        self.part_validity.items.len = bitmap.size(count);
-        return self.read_levels(current, self.part_validity.items, 0, count);
+    /// The values of rows `first` to `first + count` of those that `coded` knows, behind the rows of
+    /// `builder`.
+    pub fn append_coded(self: *ChunkReader, builder: *ColumnBuilder, coded: *CodedRows, first: u32, count: u32) Error!void {
+        coded.expand();
+        const codes = coded.codes_of(first, count);
+        const before = builder.row_count;
+        const bits = try builder.extend_validity(before, count, codes.len < count);
+        if (coded.has_nulls) if (bits) |target| bitmap.copy(target, before, coded.validity.items, first, count);
+        try self.values.append_of_dictionary(builder, codes);
+        try builder.settle(count);
     }
 
     /// Definition levels as bits behind row `first`; returns how many rows have a value.
@@ -811,8 +845,8 @@ pub const ChunkReader = struct {
     // ---- rows of a leaf that repeats, or whose parents may be NULL ----
 
     /// The levels of the next `count` rows into `definitions` and `repetitions`, and their values
-    /// behind those of `builder`, not yet settled.
-    pub fn read_entries(self: *ChunkReader, builder: *ColumnBuilder, count: u32) Error!void {
+    /// behind those of `builder`, not yet settled; without a builder they are passed over.
+    pub fn read_entries(self: *ChunkReader, builder: ?*ColumnBuilder, count: u32) Error!void {
         self.definitions.clearRetainingCapacity();
         self.repetitions.clearRetainingCapacity();
         var rows: u32 = 0;
@@ -850,10 +884,10 @@ pub const ChunkReader = struct {
 
     /// Values of these entries. They belong to the current page: levels are never decoded beyond it
     /// before its values have been taken.
-    fn take_values(self: *ChunkReader, builder: *ColumnBuilder, definitions: []const u8) Error!void {
+    fn take_values(self: *ChunkReader, builder: ?*ColumnBuilder, definitions: []const u8) Error!void {
         var valid: u32 = 0;
         for (definitions) |level| valid += @intFromBool(level == self.leaf.max_definition);
-        try self.values.append(builder, valid);
+        if (builder) |target| try self.values.append(target, valid) else try self.values.skip(valid);
         if (self.ahead_first + definitions.len < self.ahead_definitions.items.len) return;
         const current = self.current orelse return;
         if (current.entries_left > 0) return;
@@ -896,26 +930,6 @@ pub const ChunkReader = struct {
     }
 };
 
-/// Where the chosen rows that are valid lie among the values, and their validity from bit `first` on.
-/// Returns how many are valid.
-fn rank_rows(validity: []const u8, rows: []const u32, base: u32, bits: []u8, first: u32, places: []u32) usize {
-    var found: usize = 0;
-    var before: u32 = 0; // values before byte `byte`
-    var byte: u32 = 0;
-    for (rows, 0..) |row, i| {
-        const local = row - base;
-        while (byte < local / 8) : (byte += 1) before += @popCount(validity[byte]);
-        if (!bitmap.get(validity.ptr, local)) {
-            bitmap.clear(bits.ptr, first + i);
-            continue;
-        }
-        const below: u8 = (@as(u8, 1) << @intCast(local % 8)) - 1;
-        places[found] = before + @popCount(validity[byte] & below);
-        found += 1;
-    }
-    return found;
-}
-
 /// The page that holds a row: the last one that begins at or before it.
 fn page_of(index: *const page_index.OffsetIndex, row: u64) usize {
     var low: usize = 0;
@@ -930,7 +944,7 @@ fn page_of(index: *const page_index.OffsetIndex, row: u64) usize {
 /// The most that a codec makes of a byte. Snappy copies 64 bytes with 3, LZ4 255 with 1, deflate 258
 /// with 2 bits; a zstd block of 4 bytes gives 128 KiB; a brotli command of some bits up to 16 MiB, of
 /// which we take what a page of 1 GiB could need.
-fn ratio_max(codec: metadata.Codec) u64 {
+pub fn ratio_max(codec: metadata.Codec) u64 {
     return switch (codec) {
         .uncompressed => 1,
         .snappy => 32,

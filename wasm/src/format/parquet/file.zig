@@ -48,6 +48,27 @@ pub const File = struct {
         return .{ .leaf = &self.leaves[leaf], .order = self.footer.column_order(leaf), .writer = self.writer };
     }
 
+    /// How many of the `page_count` data pages of a chunk its dictionary codes; they come before the
+    /// others. Null where that is not known until they are read.
+    pub fn coded_pages(self: *const File, row_group: u32, leaf: u32, page_count: u64) ?u64 {
+        const extras = self.footer.chunk_extras(row_group, leaf);
+        if (extras.all_dictionary) return page_count;
+        if (extras.dictionary_pages > 0) {
+            const is_complete = extras.dictionary_pages +| extras.other_pages == page_count;
+            return if (is_complete and self.writer.leaves_dictionary_for_good()) extras.dictionary_pages else null;
+        }
+        // Without counts, the list of encodings may know: values are PLAIN_DICTIONARY in files of the
+        // first version, where PLAIN does not stand for the dictionary page, and levels are the rest.
+        const levels = bit(.rle) | bit(.bit_packed);
+        if (extras.encodings & ~levels == bit(.plain_dictionary)) return page_count;
+        const is_none = extras.encodings & (bit(.plain_dictionary) | bit(.rle_dictionary) | 1 << 15) == 0;
+        return if (is_none) 0 else null;
+    }
+
+    fn bit(encoding: metadata.Encoding) u16 {
+        return @as(u16, 1) << @intCast(@backingInt(encoding));
+    }
+
     pub fn evidence(self: *const File, row_group: u32, leaf: u32) statistics.Evidence {
         const chunk = self.footer.chunk(row_group, leaf);
         return .{

@@ -204,6 +204,10 @@ const Parser = struct {
         var flags: Flags = .{ .all_dictionary = chunk.all_dictionary() };
         at(row, .codec).* = @intCast(chunk.codec);
         at(row, .encodings).* = chunk.encodings;
+        if (chunk.dictionary_page_count > 0 and chunk.other_page_count > 0) {
+            at(row, .dictionary_pages).* = chunk.dictionary_page_count;
+            at(row, .other_pages).* = chunk.other_page_count;
+        }
         at(row, .extra_values).* = std.math.cast(u64, chunk.value_count) orelse return invalid("a column chunk has fewer than no values", .{});
         at(row, .uncompressed_size).* = std.math.cast(u64, chunk.uncompressed_size) orelse return invalid("a column chunk has a negative size", .{});
         if (chunk.value_count > footer.file_size_max or chunk.uncompressed_size > footer.file_size_max)

@@ -52,7 +52,7 @@ pub const flatten = @import("flatten.zig").flatten;
 pub const Error = error{ InvalidFormat, OutOfMemory };
 
 pub const magic = "QMPF";
-pub const version = 1;
+pub const version = 2;
 pub const header_size = 48;
 pub const padding = 8;
 /// Behind a Parquet footer: its size and "PAR1".
@@ -94,6 +94,9 @@ pub const Array = enum(u8) {
     codec,
     encodings,
     flags,
+    /// Data pages that the dictionary codes, and others, where encoding_stats lists both; else 0.
+    dictionary_pages,
+    other_pages,
 
     pub const count = @typeInfo(Array).@"enum".field_names.len;
     pub const chunk_first = @backingInt(Array.start);
@@ -159,6 +162,9 @@ pub const ChunkExtras = struct {
     /// Bit n: the chunk lists encoding n. Bit 15: one that no bit stands for.
     encodings: u16,
     all_dictionary: bool,
+    /// Both 0 where the file does not say that there are some of each.
+    dictionary_pages: u64,
+    other_pages: u64,
     deprecated_bounds: bool,
 };
 
@@ -238,6 +244,8 @@ pub const FlatFooter = struct {
         return .{
             .encodings = @intCast(self.value(.encodings, index)),
             .all_dictionary = flags.all_dictionary,
+            .dictionary_pages = self.value(.dictionary_pages, index),
+            .other_pages = self.value(.other_pages, index),
             .deprecated_bounds = flags.deprecated,
         };
     }

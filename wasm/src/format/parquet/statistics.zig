@@ -73,6 +73,12 @@ pub const Writer = struct {
         return version;
     }
 
+    /// A dictionary that has grown too large is never taken up again: pages that it codes come before
+    /// the others. So it is in all versions of these; the format demands it of nobody.
+    pub fn leaves_dictionary_for_good(self: Writer) bool {
+        return self.application != .unknown;
+    }
+
     /// Of this version or a later one.
     fn is_from(self: Writer, application: Application, version: [3]u32) bool {
         return self.application == application and !self.is_before(application, version);

@@ -17,6 +17,7 @@ const metadata = @import("metadata.zig");
 const plain = @import("../../encoding/plain.zig");
 const rle = @import("../../encoding/rle.zig");
 const utf8 = @import("../../core/utf8.zig");
+const CodedRows = @import("coded_rows.zig").CodedRows;
 const Column = @import("../../core/column.zig").Column;
 const ColumnBuilder = @import("../../core/column_builder.zig").ColumnBuilder;
 const Encoding = metadata.Encoding;
@@ -55,6 +56,8 @@ pub const ValueReader = struct {
     page_arena: std.heap.ArenaAllocator,
     /// The chunk's dictionary, as values of ours.
     dictionary: ?ColumnBuilder = null,
+    /// Of texts and binaries: bytes of the dictionary's longest one.
+    entry_size_max: u32 = 0,
     codes: std.ArrayList(u32) = .empty,
     raw: Bytes = .empty,
     raw_offsets: std.ArrayList(u32) = .empty,
@@ -151,6 +154,7 @@ pub const ValueReader = struct {
         try builder.settle(value_count);
         self.decoder = .none;
         self.dictionary = builder;
+        if (self.leaf.type.layout() == .bytes) self.entry_size_max = longest(builder.offsets.items);
     }
 
     /// Puts the next `count` values behind those of `builder`; rows and validity are the caller's.
@@ -234,12 +238,35 @@ pub const ValueReader = struct {
         return if (self.dictionary) |*builder| builder.row_count else 0;
     }
 
-    /// The next `count` codes of a page that has them, each less than `dictionary_count`.
-    pub fn take_codes(self: *ValueReader, target: []u32) Error!void {
-        try self.decoder.codes.read(target);
+    /// Bytes of an entry of the dictionary, rounded up.
+    pub fn entry_size_mean(self: *const ValueReader) u64 {
+        const builder = &(self.dictionary orelse return 0);
+        return if (builder.row_count == 0) 0 else builder.data.items.len / builder.row_count + 1;
+    }
+
+    /// Where entry c of the dictionary of texts or binaries begins; it ends where the next one begins.
+    pub fn entry_offsets(self: *const ValueReader) []const u32 {
+        return self.dictionary.?.offsets.items;
+    }
+
+    /// Adds the next `count` codes of a page that has them, each less than `dictionary_count`.
+    pub fn take_codes(self: *ValueReader, coded: *CodedRows, count: u32) Error!void {
+        var checked = coded.codes.items.len;
+        const stretch_count = coded.stretches.items.len;
+        coded.codes.items.len += count;
+        try self.decoder.codes.read_noting(coded.codes.items, @intCast(checked), &coded.stretches);
+        for (coded.stretches.items[stretch_count..]) |stretch| {
+            try self.check_codes(coded.codes.items[checked..stretch.first]);
+            try self.check_codes(&.{stretch.value});
+            checked = stretch.first + stretch.count;
+        }
+        try self.check_codes(coded.codes.items[checked..]);
+    }
+
+    fn check_codes(self: *const ValueReader, codes: []const u32) Error!void {
         var greatest: u32 = 0;
-        for (target) |code| greatest = @max(greatest, code);
-        if (target.len > 0 and greatest >= self.dictionary_count()) return invalid("a code beyond the end of its dictionary");
+        for (codes) |code| greatest = @max(greatest, code);
+        if (codes.len > 0 and greatest >= self.dictionary_count()) return invalid("a code beyond the end of its dictionary");
     }
 
     /// Values of the dictionary, behind the dense ones of `builder`.
@@ -461,6 +488,12 @@ fn take_unaligned(width: usize, source: []const u8, chosen: []const u32, target:
 fn copy_wide(target: [*]u8, source: [*]const u8, size: usize) void {
     var done: usize = 0;
     while (done < size) : (done += 16) target[done..][0..16].* = source[done..][0..16].*;
+}
+
+fn longest(offsets: []const u32) u32 {
+    var size: u32 = 0;
+    for (offsets[0 .. offsets.len - 1], offsets[1..]) |start, end| size = @max(size, end - start);
+    return size;
 }
 
 /// A dictionary of values without bytes (fixed length 0) is bounded by this alone.

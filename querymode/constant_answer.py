@@ -1,0 +1,76 @@
+"""Answers that stand in the query itself: `SELECT 1`, VALUES. Nothing is computed, no engine is started."""
+
+from __future__ import annotations
+
+from querymode import literals
+from querymode.expr import Alias, Column, Expr, Literal
+from querymode.plan import Node, Project, Scan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from querymode.memory_table import HostColumn
+    from querymode.qmcb import ColumnarColumn
+    from querymode.types import DataType
+
+#: Larger tables are worth an engine.
+_ROWS_MAX = 1000
+
+
+def constant_batch(node: Node) -> bytes | None:
+    """The answer as QMCB, if its columns are constants or columns of a table of constants as they are."""
+    columns = _columns(node)
+    if columns is None:
+        return None
+    from querymode.constant_table import constant_column
+    from querymode.qmcb import ColumnarBatch, encode_columnar_batch
+
+    made = []
+    for (name, data_type), values in zip(node.schema, columns, strict=True):
+        if any(value is not None and literals.fit(value, data_type) is None for value in values):
+            return None
+        made.append(_encoded(name, data_type, constant_column(data_type, values)))
+    return encode_columnar_batch(ColumnarBatch(made, len(columns[0]) if columns else 0))
+
+
+def _columns(node: Node) -> list[Sequence[object]] | None:
+    if isinstance(node, Scan):
+        constants = getattr(node.source, "constants", None)
+        if constants is None or node.source.row_count > _ROWS_MAX:
+            return None
+        return list(constants)
+    below = _columns(node.input) if isinstance(node, Project) and node.items else None
+    if below is None:
+        return None
+    assert isinstance(node, Project)
+    count = len(below[0])
+    found = [_values(item, node.input, below, count) for _, item in node.items]
+    return None if any(values is None for values in found) else found  # type: ignore[return-value]
+
+
+def _values(item: Expr, source: Node, columns: list[Sequence[object]], count: int) -> Sequence[object] | None:
+    while isinstance(item, Alias):
+        item = item.value
+    if isinstance(item, Literal):
+        return [literals.plain(item.value)] * count
+    return columns[source.schema.index(item.name)] if isinstance(item, Column) else None
+
+
+def _encoded(name: str, data_type: DataType, column: HostColumn) -> ColumnarColumn:
+    from querymode.qmcb import ColumnarColumn
+
+    nulls = None
+    if column.validity is not None:
+        every_row = (1 << column.row_count) - 1
+        bits = every_row & ~int.from_bytes(column.validity, "little")
+        nulls = bits.to_bytes((column.row_count + 7) // 8, "little")
+    return ColumnarColumn(
+        name,
+        data_type.tag,
+        b"" if column.data is None else column.data,
+        column.row_count,
+        column.offsets,
+        null_bitmap=nulls,
+        data_type=data_type,
+    )
