@@ -236,13 +236,18 @@ class _Optimizer:
     def _inner(self, node: Join, terms: list[Expr]) -> Node:
         relations: list[Node] = []
         found: list[Expr] = []
-        self._flatten(node, relations, found)
+        self._flatten(node, relations, found, is_first=True)
         found += terms
         return _reordered(self._ordered(relations, found), node)
 
-    def _flatten(self, node: Node, relations: list[Node], terms: list[Expr]) -> None:
-        """Inner joins in a row are one set of relations and one set of conditions."""
-        if self._uses.get(id(node), 0) <= 1:
+    def _flatten(
+        self, node: Node, relations: list[Node], terms: list[Expr], *, is_first: bool = False
+    ) -> None:
+        """Inner joins in a row are one set of relations and one set of conditions.
+
+        What several nodes read is a relation of its own, but for the first join, which is being rewritten.
+        """
+        if is_first or self._uses.get(id(node), 0) <= 1:
             if isinstance(node, Join) and node.kind in ("inner", "cross") and not node.null_equal:
                 self._flatten(node.left, relations, terms)
                 self._flatten(node.right, relations, terms)
