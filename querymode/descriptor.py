@@ -124,7 +124,8 @@ class _Encoder:
         if encode is None:
             raise error(
                 "NOT_SUPPORTED",
-                "a Python function (map_batches, computed) cannot be written down; describe the query before it",
+                "a Python function (map_batches, computed) cannot be written down; "
+                "describe the query before it",
             )
         kind, parts = encode(node)
         return {"node": kind, "input": places[0], **parts}
@@ -383,7 +384,8 @@ def _registered(session: QueryMode, name: str) -> MemoryTable | FileTable:
         known = ", ".join(sorted(session._tables)) or "none"
         raise error(
             "TABLE_NOT_FOUND",
-            f"the descriptor reads {name!r}, which is not registered in this session. Registered are: {known}",
+            f"the descriptor reads {name!r}, which is not registered in this session. "
+            f"Registered are: {known}",
             table=name,
         )
     if not isinstance(frame._node, Scan) or frame._node.names is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from querymode.errors import column_not_found, error
+from querymode.errors import error
 from querymode.expr import Cast, Coalesce, Column, Expr, Literal
 from querymode.frame_arguments import (
     FrameBase,

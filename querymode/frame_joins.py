@@ -68,16 +68,16 @@ class JoinMethods(FrameBase):
         nulls_equal: bool = False,
         mark: str | None = None,
     ) -> DataFrame:
-        """Pairs of rows whose keys are equal: `join(other, on="id")`, `join(other, left_on="a", right_on="b")`.
+        """Pairs of rows whose keys are equal: `join(other, on="id")`, or by `left_on` and `right_on`.
 
         `how`: inner, left, right, full, cross (every row with every row), semi and anti (rows that have, or
-        have not, a match). `where`: a further condition for a pair, over the columns of both sides. Columns of
-        the other side whose names are taken get the `suffix`. `coalesce`: one key column instead of two, which
-        is the rule but for full joins. `nulls_equal`: NULL keys match each other.
+        have not, a match). `where`: a further condition for a pair, over the columns of both sides. Columns
+        of the other side whose names are taken get the `suffix`. `coalesce`: one key column instead of two,
+        which is the rule but for full joins. `nulls_equal`: NULL keys match each other.
 
-        Two more ways are for what subqueries of SQL do: `how="mark"` gives every row of the left side a column,
-        named by `mark`, that is true, false or NULL as `IN (SELECT …)` is; `how="single"` is a left join that
-        fails where a row has several matches.
+        Two more ways are for what subqueries of SQL do: `how="mark"` gives every row of the left side a
+        column, named by `mark`, that is true, false or NULL as `IN (SELECT …)` is; `how="single"` is a left
+        join that fails where a row has several matches.
         """
         right = other_frame("join", other)._node
         keys = _keys(self._node.schema, right.schema, on, left_on, right_on)

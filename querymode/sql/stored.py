@@ -2,8 +2,8 @@
 
 A plan is kept as its descriptor, under a key of everything that decides what a text means: the text, where
 relative paths begin, what is registered, and the code that planned it. The files that it names are opened
-again when it is loaded; unless their columns are what they were, the text is parsed anew. Plans that depend on
-the moment, that have parameters, or whose tables cannot be written down are not kept.
+again when it is loaded; unless their columns are what they were, the text is parsed anew. Plans that depend
+on the moment, that have parameters, or whose tables cannot be written down are not kept.
 """
 
 from __future__ import annotations
