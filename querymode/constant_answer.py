@@ -1,4 +1,4 @@
-"""Answers that stand in the query itself: `SELECT 1`, VALUES. Nothing is computed, no engine is started."""
+"""Answers that stand in the query itself: `SELECT 1`, VALUES. Nothing is computed, so no engine starts."""
 
 from __future__ import annotations
 

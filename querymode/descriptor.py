@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 #: Deeper plans cannot be planned.
-NODE_DEPTH_MAX = 400
+NODE_DEPTH_MAX = 200
 NODE_COUNT_MAX = 10_000
 _ROWS_MAX = 1 << 63
 
@@ -124,8 +124,8 @@ class _Encoder:
         if encode is None:
             raise error(
                 "NOT_SUPPORTED",
-                "a Python function (map_batches, computed) cannot be written down; describe the "
-                "query before it",
+                "a Python function (map_batches, computed) cannot be written down; "
+                "describe the query before it",
             )
         kind, parts = encode(node)
         return {"node": kind, "input": places[0], **parts}
@@ -230,10 +230,11 @@ class Decoder:
             if not isinstance(part, dict):
                 raise malformed("a node is an object", part)
             self._depth = 0
-            rule = _DECODERS.get(part.get("node"))  # type: ignore[arg-type]
+            kind = part.get("node")
+            rule = _DECODERS.get(kind) if isinstance(kind, str) else None
             if rule is None:
                 raise error(
-                    "NOT_SUPPORTED", f"the descriptor has a node {part.get('node')!r}, which is unknown"
+                    "NOT_SUPPORTED", f"the descriptor has a node {str(kind)[:80]!r}, which is unknown"
                 )
             try:
                 self._nodes.append(rule(self, part))
@@ -292,7 +293,7 @@ class Decoder:
         return found
 
     def _filter(self, part: dict[str, Any]) -> Node:
-        return Filter(self._input(part.get("input")), decode_expression(part.get("where")))
+        return Filter(self._input(part.get("input")), decode_expression(_required(part, "where")))
 
     def _project(self, part: dict[str, Any]) -> Node:
         return Project(self._input(part.get("input")), self._items(part.get("items")))
@@ -312,12 +313,12 @@ class Decoder:
         return Sort(source, keys)
 
     def _limit(self, part: dict[str, Any]) -> Node:
-        count = part.get("count")
+        count = _required(part, "count")
         source = self._input(part.get("input"))
         return Limit(source, _rows(part.get("offset")), None if count is None else _rows(count))
 
     def _repeat(self, part: dict[str, Any]) -> Node:
-        return Repeat(self._input(part.get("input")), decode_expression(part.get("count")))
+        return Repeat(self._input(part.get("input")), decode_expression(_required(part, "count")))
 
     def _union(self, part: dict[str, Any]) -> Node:
         inputs = [self._input(place) for place in _list(part.get("inputs"), "inputs are a list")]
@@ -384,8 +385,8 @@ def _registered(session: QueryMode, name: str) -> MemoryTable | FileTable:
         known = ", ".join(sorted(session._tables)) or "none"
         raise error(
             "TABLE_NOT_FOUND",
-            f"the descriptor reads {name!r}, which is not registered in this session. Registered "
-            f"are: {known}",
+            f"the descriptor reads {name!r}, which is not registered in this session. "
+            f"Registered are: {known}",
             table=name,
         )
     if not isinstance(frame._node, Scan) or frame._node.names is not None:
@@ -420,6 +421,12 @@ def _too_deep() -> QueryModeError:
         f"the descriptor is nested too deep: {NODE_DEPTH_MAX} steps and expressions of "
         f"{EXPRESSION_DEPTH_MAX // 2} levels are the most",
     )
+
+
+def _required(part: dict[str, Any], name: str) -> Any:
+    if name not in part:
+        raise malformed(f"{part.get('node')} has a part {name!r}", None)
+    return part[name]
 
 
 def _list(given: object, wanted: str, count: int | None = None) -> list[Any]:

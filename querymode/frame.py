@@ -122,7 +122,7 @@ class DataFrame(FilterMethods, ColumnMethods, JoinMethods, OutputMethods):
         return self.slice(max(0, self.count() - wanted))
 
     def repeat(self, count: str | Expr | int) -> DataFrame:
-        """Every row as often as a number or an int64 expression says; never where that is NULL or below 1."""
+        """Every row as often as a number or an int64 expression says; where it is NULL or below 1, never."""
         times = Literal(row_count("repeat", count)) if isinstance(count, int) else named(count)[1]
         return self._with(Repeat(self._node, times))
 

@@ -68,8 +68,7 @@ class JoinMethods(FrameBase):
         nulls_equal: bool = False,
         mark: str | None = None,
     ) -> DataFrame:
-        """Pairs of rows whose keys are equal: `join(other, on="id")`, `join(other, left_on="a",
-        right_on="b")`.
+        """Pairs of rows whose keys are equal: `join(other, on="id")`, or by `left_on` and `right_on`.
 
         `how`: inner, left, right, full, cross (every row with every row), semi and anti (rows that have, or
         have not, a match). `where`: a further condition for a pair, over the columns of both sides. Columns

@@ -50,8 +50,7 @@ class OutputMethods(FrameBase):
         return to_descriptor(self._session, self._node)
 
     def to_code(self) -> str:
-        """The query as Python: an expression over `qm`, the session, and what `from querymode import *`
-        gives.
+        """The query as Python: an expression over the session, `qm`, and what `from querymode import *` has.
 
         Lines before it import what else it needs. It builds the same query again.
         """
@@ -71,9 +70,8 @@ class OutputMethods(FrameBase):
     ) -> int:
         """Writes the rows to a Parquet file, as they come, and returns how many there were.
 
-        The file appears when it is complete, or not at all. One that is there already is TABLE_EXISTS, unless
-        `overwrite=True`; so it is with the other formats, too. `row_group_size`: rows of a row group, at
-        most.
+        The file appears when it is complete, or not at all. One that is there already is TABLE_EXISTS,
+        unless `overwrite=True`; so it is with the other formats. `row_group_size`: rows of a group, at most.
         """
         from querymode.export import ParquetFormat, write_file
 

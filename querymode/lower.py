@@ -14,6 +14,7 @@ from __future__ import annotations
 from querymode._abi import AggregatePhase
 from querymode.aggregates import is_splittable
 from querymode.bind import bind, bind_keys, columns_of
+from querymode.errors import error
 from querymode.expr import Column, Expr
 from querymode.file_table import FileTable
 from querymode.optimize import optimize, reduces
@@ -181,8 +182,13 @@ def lower(node: Node) -> Stage:
     """The last stage of a plan. Nodes do not change, so a frame that is asked again is not bound again."""
     found: Stage | None = getattr(node, "_stage", None)
     if found is None:
-        root = optimize(node)
-        found = node._stage = _Lowering(root).stage()
+        try:
+            root = optimize(node)
+            found = node._stage = _Lowering(root).stage()
+        except RecursionError:
+            raise error(
+                "NOT_SUPPORTED", "the query has too many steps, one upon the other; compute it in several parts"
+            ) from None
         found.root = root
     return found
 

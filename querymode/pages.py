@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 class Pages:
     """Nothing is read until a page is asked for, and then only what that page needs.
 
-    Rows have an order, so the same page is the same rows; of a sorted frame, a page is that part of the
-    order.
+    Rows have an order, so the same page is the same rows; of a sorted frame, it is a part of that order.
     """
 
     def __init__(self, frame: DataFrame) -> None:

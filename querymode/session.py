@@ -145,7 +145,8 @@ class QueryMode:
         """A query in SQL, as a frame: nothing runs until it is asked for its rows.
 
         Tables are registered names and files in quotes: `SELECT * FROM 'data/*.parquet'`. `parameters`:
-        values for `?` (a list) or for `$name` (a dict); they are bound as constants, never pasted.
+        values for `?` (a list) or for `$name` (a dict); they are bound as constants, never pasted into the
+        text.
         """
         from querymode.sql import plan_sql
 
