@@ -275,11 +275,23 @@ pub const GroupTable = struct {
     fn find_direct(self: *GroupTable, keys: []const i64, chunk: Chunk) Error!void {
         const slots = self.direct.slots;
         const base = self.direct.base;
+        if (!look_up_direct(slots, base, keys, chunk.groups)) return;
         for (chunk.groups, keys, 0..) |*found, key, i| {
+            if (found.* != empty) continue;
             const slot = &slots[@intCast(key - base)];
             if (slot.* == empty) slot.* = try self.open_group(chunk.row(i));
             found.* = slot.*;
         }
+    }
+
+    /// True when some key is new.
+    noinline fn look_up_direct(slots: []const u32, base: i64, keys: []const i64, groups: []u32) bool {
+        var greatest: u32 = 0;
+        for (groups, keys) |*group, key| {
+            group.* = slots[@intCast(key - base)];
+            greatest = @max(greatest, group.*);
+        }
+        return greatest == empty;
     }
 
     /// From direct to words.
@@ -309,18 +321,23 @@ pub const GroupTable = struct {
         var start: usize = 0;
         while (start < chunk.groups.len) : (start += block_rows) {
             const end = @min(start + block_rows, chunk.groups.len);
-            const entries = slots.entries;
-            const shift = slots.shift();
-            var missed_count: usize = 0;
-            for (start..end) |i| {
-                const key: Entry = reader.quick_key(i);
-                const entry = &entries[@intCast(key.hash() >> shift)];
-                chunk.groups[i] = entry.group;
-                missed[missed_count] = @intCast(i);
-                missed_count += @intFromBool(entry.differs(key)) | @intFromBool(entry.group == empty) | @intFromBool(!reader.is_exact(key));
-            }
-            for (missed[0..missed_count]) |i| chunk.groups[i] = try self.search(Entry, slots, reader, i, chunk.row(i));
+            const count = look_up(Entry, slots.entries, slots.shift(), reader, start, chunk.groups[start..end], &missed);
+            for (missed[0..count]) |i| chunk.groups[i] = try self.search(Entry, slots, reader, i, chunk.row(i));
         }
+    }
+
+    /// A function of its own, so that everything it needs is in registers.
+    noinline fn look_up(comptime Entry: type, entries: []const Entry, shift: u6, reader: anytype, start: usize, groups: []u32, missed: *[block_rows]u32) usize {
+        const own = reader;
+        var count: usize = 0;
+        for (groups, start..) |*group, i| {
+            const key: Entry = own.quick_key(i);
+            const entry = entries[@intCast(key.hash() >> shift)];
+            group.* = entry.group;
+            missed[count] = @intCast(i);
+            count += @intFromBool(entry.differs(key)) | @intFromBool(entry.group == empty) | @intFromBool(!own.is_exact(key));
+        }
+        return count;
     }
 
     fn search(self: *GroupTable, comptime Entry: type, slots: *Slots(Entry), reader: anytype, i: u32, row: u32) Error!u32 {
