@@ -25,14 +25,17 @@ const join_table = @import("join_table.zig");
 const plan_module = @import("../plan/plan.zig");
 const schema = @import("../core/schema.zig");
 const selected_rows = @import("aggregate.zig").selected_rows;
+const take_values = @import("../kernel/take.zig").take_values;
 const take_rows = @import("../core/column_builder.zig").take_rows;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
 const ColumnBuilder = @import("../core/column_builder.zig").ColumnBuilder;
 const Found = join_table.Found;
+const Places = join_table.Places;
 const JoinTable = join_table.JoinTable;
 const assert = std.debug.assert;
 const chunk_rows = expression_module.chunk_rows;
+const empty_bits = @import("join_probe.zig").empty_bits;
 const none = join_table.none;
 
 pub const Error = error{ Cancelled, OutOfMemory, OutOfRange, NotSupported, TooLarge };
@@ -94,14 +97,17 @@ pub const JoinOperator = struct {
             .inner, .left, .single => {},
         }
         const table = self.node.table;
-        const found = try table.find(arena, keys, chunk.row_count, selected_bits(chunk), &self.use);
-        if (table.is_unique() or self.node.kind == .single) {
-            const matches = try self.single_matches(arena, chunk, &found);
-            return if (self.node.kind == .inner) try self.emit_inner(arena, chunk, matches) else try self.emit_left(arena, chunk, matches);
-        }
         const left = self.node.kind == .left;
+        if (table.is_unique() and self.node.residual == null) {
+            const found = try table.find_places(arena, keys, chunk.row_count, selected_bits(chunk), &self.use);
+            return if (self.node.kind == .inner) try self.emit_inner(arena, chunk, &found) else try self.emit_left(arena, chunk, &found);
+        }
+        const found = try table.find_all(arena, keys, chunk.row_count, selected_bits(chunk), &self.use);
+        if (table.is_unique() or self.node.kind == .single or (left and found.len == 0)) {
+            const single = try self.single_matches(arena, chunk, &found);
+            return if (self.node.kind == .inner) try self.emit_inner(arena, chunk, &single) else try self.emit_left(arena, chunk, &single);
+        }
         const residual = self.node.residual != null;
-        if (found.len == 0 and left) return try self.emit_left(arena, chunk, .{ .rows = &.{}, .builds = &.{} });
         self.expansion = .{
             .chunk = chunk.*,
             .pairs = .{
@@ -175,7 +181,7 @@ pub const JoinOperator = struct {
 
     /// Whether some pair of a row counts. A row that has one is not asked again.
     fn ask_pairs(self: *JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, keys: []const Column) Error!Column {
-        const found = try self.node.table.find(arena, keys, chunk.row_count, selected_bits(chunk), &self.use);
+        const found = try self.node.table.find_all(arena, keys, chunk.row_count, selected_bits(chunk), &self.use);
         const matched = try empty_bits(arena, chunk.row_count);
         const unknown = try empty_bits(arena, chunk.row_count);
         var pairs: Pairs = .{ .found = found, .order = self.node.table.order() };
@@ -237,15 +243,10 @@ pub const JoinOperator = struct {
         batch.len = kept;
     }
 
-    /// The pairs that count, where that is one a row.
-    fn single_matches(self: *JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, found: *const Found) Error!Matches {
-        if (found.counts.len == 0 and self.node.residual == null) {
-            return .{ .rows = found.rows[0..found.len], .builds = found.places[0..found.len] };
-        }
-        if (self.node.residual == null) for (found.counts[0..found.len]) |count| if (count > 1) return several_rows();
-        const rows = try arena.alloc(u32, found.len);
-        const builds = try arena.alloc(u32, found.len);
-        var count: usize = 0;
+    /// The pair that counts of each row; several are an error.
+    fn single_matches(self: *JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, found: *const Found) Error!Places {
+        const places = try arena.alloc(u32, chunk.row_count);
+        @memset(places, none);
         var pairs: Pairs = .{ .found = found.*, .order = self.node.table.order() };
         while (true) {
             try interrupt.check();
@@ -256,73 +257,76 @@ pub const JoinOperator = struct {
             if (batch.len == 0) break;
             if (self.node.residual != null) try self.keep_true(part, chunk, &batch);
             for (batch.rows[0..batch.len], batch.builds[0..batch.len]) |row, build| {
-                if (count > 0 and rows[count - 1] == row) return several_rows();
-                rows[count] = row;
-                builds[count] = build;
-                count += 1;
+                if (places[row] != none) return several_rows();
+                places[row] = build;
             }
         }
-        return .{ .rows = rows[0..count], .builds = builds[0..count] };
+        return .of(arena, places);
     }
 
     // ---- what goes on ----
 
     /// Rows with their one match. Where most rows have one, the input's columns stay as they are.
-    fn emit_inner(self: *const JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, matches: Matches) Error!Chunk {
-        if (matches.rows.len == 0) return .{ .row_count = 0, .columns = &.{} };
-        if (matches.rows.len * 2 < chunk.row_count) return self.emit_pairs(arena, chunk, matches);
-        const builds = try spread(arena, chunk.row_count, matches, 0);
+    fn emit_inner(self: *const JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, found: *const Places) Error!Chunk {
+        if (found.count == 0) return .{ .row_count = 0, .columns = &.{} };
+        if (found.count < chunk.row_count / 2) {
+            const rows = try arena.alloc(u32, found.count);
+            _ = bitmap.indices(found.bits, chunk.row_count, rows);
+            const builds = try arena.alloc(u32, found.count);
+            take_values(u32, builds, found.places, rows);
+            return self.emit_pairs(arena, chunk, .{ .rows = rows, .builds = builds });
+        }
+        const all = found.count == chunk.row_count;
         const columns = try arena.alloc(Column, self.node.picks.len);
         for (columns, self.node.picks) |*column, pick| column.* = switch (pick.side) {
             .input => chunk.columns[pick.column],
-            .build => try take_rows(arena, &self.node.table.columns[pick.column], builds),
+            .build => try take_rows(arena, &self.node.table.columns[pick.column], found.places),
             .mark => unreachable,
         };
-        if (matches.rows.len == chunk.row_count) return .{ .row_count = chunk.row_count, .columns = columns };
-        const bits = try empty_bits(arena, chunk.row_count);
-        for (matches.rows) |row| bitmap.set(bits.ptr, row);
-        return .{ .row_count = chunk.row_count, .columns = columns, .selection = .{ .bits = bits, .count = @intCast(matches.rows.len) } };
+        return .{ .row_count = chunk.row_count, .columns = columns, .selection = if (all) null else .{ .bits = found.bits, .count = found.count } };
     }
 
     /// All rows, with their one match or NULLs.
-    fn emit_left(self: *const JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, matches: Matches) Error!Chunk {
-        const builds = try spread(arena, chunk.row_count, matches, none);
-        const columns = try self.build_columns(arena, builds);
+    fn emit_left(self: *const JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, found: *const Places) Error!Chunk {
+        const present = if (found.count == chunk.row_count) null else found.bits;
+        const columns = try self.build_columns(arena, found.places, present);
         for (columns, self.node.picks) |*column, pick| if (pick.side == .input) {
             column.* = chunk.columns[pick.column];
         };
         return .{ .row_count = chunk.row_count, .columns = columns, .selection = chunk.selection };
     }
 
-    /// Pairs side by side.
+    /// Pairs side by side; `none` makes NULLs.
     fn emit_pairs(self: *const JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, matches: Matches) Error!Chunk {
-        const columns = try self.build_columns(arena, matches.builds);
+        const missing = self.node.kind == .left and std.mem.findScalar(u32, matches.builds, none) != null;
+        const present = if (missing) (try Places.of(arena, matches.builds)).bits else null;
+        const columns = try self.build_columns(arena, matches.builds, present);
         for (columns, self.node.picks) |*column, pick| if (pick.side == .input) {
             column.* = try take_rows(arena, &chunk.columns[pick.column], matches.rows);
         };
         return .{ .row_count = @intCast(matches.rows.len), .columns = columns };
     }
 
-    /// The build's columns, in their places among all that are picked; `none` makes NULLs.
-    fn build_columns(self: *const JoinOperator, arena: std.mem.Allocator, builds: []u32) Error![]Column {
+    /// The build's columns, in their places among all that are picked, with NULLs where `present` is not
+    /// set.
+    fn build_columns(self: *const JoinOperator, arena: std.mem.Allocator, builds: []const u32, present: ?[]const u8) Error![]Column {
         const columns = try arena.alloc(Column, self.node.picks.len);
-        const missing = std.mem.findScalar(u32, builds, none) != null;
-        const present = try empty_bits(arena, if (missing) builds.len else 0);
-        if (missing) for (builds, 0..) |*build, i| {
-            if (build.* == none) build.* = 0 else bitmap.set(present.ptr, i);
-        };
-        const empty = self.node.table.row_count == 0;
+        const table = self.node.table;
         for (columns, self.node.picks) |*column, pick| if (pick.side == .build) {
-            var builder: ColumnBuilder = try .init(arena, self.node.table.columns[pick.column].type);
-            if (empty) try builder.append_nulls(@intCast(builds.len)) else try builder.append_indices(&self.node.table.columns[pick.column], builds);
-            column.* = try builder.finish(arena);
-            if (!missing or empty) continue;
+            if (table.row_count == 0) {
+                var builder: ColumnBuilder = try .init(arena, table.fields[pick.column].type);
+                try builder.append_nulls(@intCast(builds.len));
+                column.* = try builder.finish(arena);
+                continue;
+            }
+            column.* = try take_rows(arena, &table.columns[pick.column], builds);
+            const bits = present orelse continue;
             const validity = column.validity orelse {
-                column.validity = present;
+                column.validity = bits;
                 continue;
             };
-            const both = try arena.alloc(u8, present.len);
-            bitmap.combine(.@"and", both, validity, present);
+            const both = try arena.alloc(u8, bitmap.size(builds.len));
+            bitmap.combine(.@"and", both, validity, bits);
             column.validity = both;
         };
         return columns;
@@ -361,13 +365,13 @@ const Batch = struct {
         while (pairs.index < found.len and self.len < self.rows.len) {
             const row = found.rows[pairs.index];
             const place = found.places[pairs.index];
-            const total = if (found.counts.len == 0) 1 else found.counts[pairs.index];
+            const total = found.counts[pairs.index];
             const skipped = if (settled) |bits| bitmap.get(bits.ptr, row) else false;
             const count: u32 = if (skipped) 0 else @intCast(@min(total - pairs.given, self.rows.len - self.len));
             const builds = self.builds[self.len..][0..count];
             @memset(self.rows[self.len..][0..count], row);
-            if (found.counts.len == 0 or place == none) {
-                @memset(builds, place);
+            if (place == none) {
+                @memset(builds, none);
             } else if (pairs.order) |order| {
                 @memcpy(builds, order[place + pairs.given ..][0..count]);
             } else {
@@ -397,25 +401,10 @@ fn selected_bits(chunk: *const Chunk) ?[]const u8 {
     return if (chunk.selection) |selection| selection.bits else null;
 }
 
-fn empty_bits(arena: std.mem.Allocator, count: usize) Error![]align(column_module.alignment) u8 {
-    const bits = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), bitmap.size(count));
-    @memset(bits, 0);
-    return bits;
-}
-
-/// The match of every row of a chunk, `missing` where there is none.
-fn spread(arena: std.mem.Allocator, row_count: u32, matches: Matches, missing: u32) Error![]u32 {
-    if (matches.rows.len == row_count) return matches.builds;
-    const builds = try arena.alloc(u32, row_count);
-    @memset(builds, missing);
-    for (matches.rows, matches.builds) |row, build| builds[row] = build;
-    return builds;
-}
-
 /// All selected rows: those without a match have one that is `none`.
 fn with_misses(arena: std.mem.Allocator, chunk: *const Chunk, found: *const Found) Error!Found {
     const rows = try selected_rows(arena, chunk);
-    var all: Found = try .init(arena, rows.len, false);
+    var all: Found = try .init(arena, rows.len);
     var at: usize = 0;
     for (rows, 0..) |row, i| {
         const match = at < found.len and found.rows[at] == row;

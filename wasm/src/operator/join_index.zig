@@ -1,188 +1,311 @@
 //! Two ways from a row's word to the build's rows with the same word.
 //!
-//!     dense   words span few more values than there are rows: a bit for each value, and before every 64
-//!             of them how many bits are set so far. The number of a bit is its place.
-//!     slots   anything else: open addressing by the word's hash, where neighbours follow in memory.
+//!     dense   words span few more values than there are rows: places by value or, where that would take
+//!             too much, a bit for each value and a count of the bits before every 64 of them
+//!     slots   anything else: open addressing by the word's hash, where neighbours follow in memory
 //!
 //! A place is a row of the build when no two rows have the same word. Else the rows are ordered so that
 //! those of one word lie side by side, in the order they came in, and a place is where they begin.
-//! Both are asked a block of words at a time, without branches that depend on a word: loads that miss
-//! the cache then overlap, which stands in for prefetching.
+//!
+//! Both are asked a block of words at a time, in loops that do one thing each: the one that reads the
+//! index only copies what it reads. Many of its loads are then under way at once, which stands in for
+//! the prefetching that wasm lacks, and halves the time of an index larger than the cache.
 const std = @import("std");
 const interrupt = @import("../core/interrupt.zig");
+const BlockFilter = @import("../kernel/block_filter.zig").BlockFilter;
 const place_of = @import("../kernel/block_filter.zig").place;
 const assert = std.debug.assert;
 
 pub const Error = error{ Cancelled, OutOfMemory };
 
-/// Rows that are looked up together.
-pub const block_rows = 1024;
+/// Rows that are looked up together: what is known of them stays in the first-level cache.
+pub const block_rows = 512;
 
 /// No such row.
 pub const none: u32 = std.math.maxInt(u32);
 
-/// Probing rows that have matches, in order, with the place of the matches and their number.
-pub const Found = struct {
-    rows: []u32,
-    places: []u32,
-    /// Empty when a row has one match at most.
-    counts: []u32,
-    len: usize = 0,
-
-    pub fn init(arena: std.mem.Allocator, capacity: usize, unique: bool) error{OutOfMemory}!Found {
-        return .{
-            .rows = try arena.alloc(u32, capacity),
-            .places = try arena.alloc(u32, capacity),
-            .counts = if (unique) &.{} else try arena.alloc(u32, capacity),
-        };
-    }
-
-    /// Forgets rows from `start` on whose place is `none`.
-    pub fn compact(self: *Found, start: usize) void {
-        var kept = start;
-        for (start..self.len) |i| {
-            self.rows[kept] = self.rows[i];
-            self.places[kept] = self.places[i];
-            if (self.counts.len > 0) self.counts[kept] = self.counts[i];
-            kept += @intFromBool(self.places[i] != none);
-        }
-        self.len = kept;
-    }
-};
+/// Values of the domain for each row, up to which every value has a place of its own.
+const direct_values_per_row = 4;
+const direct_values_always = 1 << 16;
 
 /// 64 values: which of them are there, and how many are before them.
-const Block = extern struct { bits: u64, rank: u64 };
+const Ranks = extern struct { bits: u64, before: u64 };
 
 pub const Dense = struct {
-    blocks: []Block,
-    /// Where the rows of the nth value begin; empty when every value has one row.
+    domain: u64,
+    row_count: u32,
+    unique: bool = true,
+    ranks: []Ranks,
+    /// By value, and one for words outside of the domain: a row or `none`; or where a value's rows begin.
+    direct: []u32 = &.{},
+    /// By rank: where a value's rows begin.
     starts: []u32 = &.{},
     /// Rows by value; null when they came in that order.
     order: ?[]u32 = null,
+    /// The nth row has the nth value of the domain.
+    is_identity: bool = false,
 
     /// `source.words(start, words)` gives the words of rows from `start` on.
     pub fn init(gpa: std.mem.Allocator, source: anytype, row_count: u32, domain: u64) Error!Dense {
-        const blocks = try gpa.alloc(Block, @intCast(domain / 64 + 1));
-        @memset(blocks, .{ .bits = 0, .rank = 0 });
-        var self: Dense = .{ .blocks = blocks };
+        // One bit more, for words outside of the domain: it is never set.
+        const ranks = try gpa.alloc(Ranks, @intCast(domain / 64 + 1));
+        @memset(ranks, .{ .bits = 0, .before = 0 });
+        var self: Dense = .{ .domain = domain, .row_count = row_count, .ranks = ranks };
         errdefer self.deinit(gpa);
-        const seen = try self.mark(source, row_count);
-        var rank: u64 = 0;
-        for (blocks) |*block| {
-            block.rank = rank;
-            rank += @popCount(block.bits);
+        var marker: Marker = .{ .ranks = ranks };
+        try each_word(source, row_count, &marker);
+        var total: u64 = 0;
+        for (ranks) |*block| {
+            block.before = total;
+            total += @popCount(block.bits);
         }
-        if (rank < row_count) try self.count_values(gpa, source, row_count, @intCast(rank));
-        if (!seen.rising) try self.arrange(gpa, source, row_count);
+        self.unique = total == row_count;
+        self.is_identity = self.unique and marker.rising and domain == row_count;
+        if (self.is_identity) return self;
+        const direct = domain <= @max(direct_values_always, @as(u64, row_count) * direct_values_per_row);
+        if (self.unique and !(marker.rising and !direct)) try self.place_rows(gpa, source, direct);
+        if (!self.unique) try self.place_runs(gpa, source, if (direct) domain else total, marker.rising);
         return self;
     }
 
     pub fn deinit(self: *Dense, gpa: std.mem.Allocator) void {
-        gpa.free(self.blocks);
+        gpa.free(self.ranks);
+        gpa.free(self.direct);
         gpa.free(self.starts);
         if (self.order) |order| gpa.free(order);
         self.* = undefined;
     }
 
-    pub fn is_unique(self: *const Dense) bool {
-        return self.starts.len == 0;
-    }
-
-    fn mark(self: *Dense, source: anytype, row_count: u32) Error!struct { rising: bool } {
-        var words: [block_rows]u64 = undefined;
-        var rising = true;
-        var last: u64 = 0;
-        var start: u32 = 0;
-        while (start < row_count) : (start += block_rows) {
-            try interrupt.check();
-            const count = @min(block_rows, row_count - start);
-            source.words(start, words[0..count]);
-            for (words[0..count]) |word| {
-                rising = rising and word >= last;
-                last = word;
-                self.blocks[@intCast(word >> 6)].bits |= @as(u64, 1) << @truncate(word);
-            }
-            if (count < block_rows) break;
-        }
-        return .{ .rising = rising };
-    }
-
     inline fn rank_of(self: *const Dense, word: u64) u32 {
-        const block = self.blocks[@intCast(word >> 6)];
-        const below = (@as(u64, 1) << @truncate(word)) - 1;
-        return @intCast(block.rank + @popCount(block.bits & below));
+        const block = self.ranks.ptr[@intCast(word >> 6)];
+        return @intCast(block.before + @popCount(block.bits & ((@as(u64, 1) << @truncate(word)) - 1)));
     }
 
-    fn count_values(self: *Dense, gpa: std.mem.Allocator, source: anytype, row_count: u32, value_count: u32) Error!void {
-        self.starts = try gpa.alloc(u32, value_count + 1);
-        @memset(self.starts, 0);
-        var words: [block_rows]u64 = undefined;
-        var start: u32 = 0;
-        while (start < row_count) : (start += block_rows) {
-            try interrupt.check();
-            const count = @min(block_rows, row_count - start);
-            source.words(start, words[0..count]);
-            for (words[0..count]) |word| self.starts[self.rank_of(word) + 1] += 1;
-            if (count < block_rows) break;
+    /// One row a value: rows by value, or by rank.
+    fn place_rows(self: *Dense, gpa: std.mem.Allocator, source: anytype, by_value: bool) Error!void {
+        // One more for what is not there.
+        const rows = try gpa.alloc(u32, @intCast((if (by_value) self.domain else self.row_count) + 1));
+        @memset(rows, none);
+        if (by_value) self.direct = rows else self.order = rows;
+        if (by_value) {
+            try each_word(source, self.row_count, &struct {
+                rows: []u32,
+                fn take(writer: @This(), word: u64, row: u32) void {
+                    writer.rows[@intCast(word)] = row;
+                }
+            }{ .rows = rows });
+        } else {
+            try each_word(source, self.row_count, &struct {
+                rows: []u32,
+                dense: *const Dense,
+                fn take(writer: @This(), word: u64, row: u32) void {
+                    writer.rows[writer.dense.rank_of(word)] = row;
+                }
+            }{ .rows = rows, .dense = self });
         }
+    }
+
+    /// Several rows a value: where each of `value_count` values or ranks begins, and the rows in order.
+    fn place_runs(self: *Dense, gpa: std.mem.Allocator, source: anytype, value_count: u64, rising: bool) Error!void {
+        const by_value = value_count == self.domain;
+        // Two more: the last one's end, and a value without rows for words outside of the domain.
+        const starts = try gpa.alloc(u32, @intCast(value_count + 2));
+        @memset(starts, 0);
+        if (by_value) self.direct = starts else self.starts = starts;
+        try each_word(source, self.row_count, &struct {
+            starts: []u32,
+            dense: ?*const Dense,
+            fn take(counter: @This(), word: u64, _: u32) void {
+                const value: u64 = if (counter.dense) |dense| dense.rank_of(word) else word;
+                counter.starts[@intCast(value + 1)] += 1;
+            }
+        }{ .starts = starts, .dense = if (by_value) null else self });
         var total: u32 = 0;
-        for (self.starts) |*entry| {
-            total += entry.*;
-            entry.* = total;
+        for (starts) |*start| {
+            total += start.*;
+            start.* = total;
         }
-    }
-
-    /// Rows by value. `starts` moves on to each value's end meanwhile, and back by one value at last.
-    fn arrange(self: *Dense, gpa: std.mem.Allocator, source: anytype, row_count: u32) Error!void {
-        const order = try gpa.alloc(u32, row_count);
+        if (rising) return;
+        const order = try gpa.alloc(u32, self.row_count);
         self.order = order;
-        const unique = self.is_unique();
-        var words: [block_rows]u64 = undefined;
-        var start: u32 = 0;
-        while (start < row_count) : (start += block_rows) {
-            try interrupt.check();
-            const count = @min(block_rows, row_count - start);
-            source.words(start, words[0..count]);
-            for (words[0..count], start..) |word, row| {
-                const rank = self.rank_of(word);
-                const at = if (unique) rank else self.starts[rank];
-                if (!unique) self.starts[rank] += 1;
-                order[at] = @intCast(row);
+        // A start moves on to its end meanwhile, which is the next one's start.
+        try each_word(source, self.row_count, &struct {
+            starts: []u32,
+            order: []u32,
+            dense: ?*const Dense,
+            fn take(writer: @This(), word: u64, row: u32) void {
+                const value: u64 = if (writer.dense) |dense| dense.rank_of(word) else word;
+                const start = &writer.starts[@intCast(value)];
+                writer.order[start.*] = row;
+                start.* += 1;
             }
-            if (count < block_rows) break;
-        }
-        if (unique) return;
-        std.mem.copyBackwards(u32, self.starts[1..], self.starts[0 .. self.starts.len - 1]);
-        self.starts[0] = 0;
+        }{ .starts = starts, .order = order, .dense = if (by_value) null else self });
+        std.mem.copyBackwards(u32, starts[1..], starts[0 .. starts.len - 1]);
+        starts[0] = 0;
     }
 
-    /// Notes which of the words are there. All of them are within the domain.
-    pub fn find(self: *const Dense, words: []const u64, rows: []const u32, found: *Found) void {
-        const start = found.len;
-        var count = start;
-        for (words, rows) |word, row| {
-            const block = self.blocks.ptr[@intCast(word >> 6)];
-            const bit: u6 = @truncate(word);
-            found.rows.ptr[count] = row;
-            found.places.ptr[count] = @intCast(block.rank + @popCount(block.bits & ((@as(u64, 1) << bit) - 1)));
-            count += @intCast(block.bits >> bit & 1);
-        }
-        found.len = count;
-        const places = found.places[start..count];
-        if (!self.is_unique()) {
-            for (places, found.counts[start..count]) |*place, *number| {
-                const begin = self.starts[place.*];
-                number.* = self.starts[place.* + 1] - begin;
-                place.* = begin;
-            }
-        } else if (self.order) |order| {
-            for (places) |*place| place.* = order.ptr[place.*];
+    /// Writes the place of each word `words.at(i)`, `none` where it is not there, and, unless unique, the
+    /// number of its rows.
+    pub fn find(self: *const Dense, words: anytype, places: []u32, counts: []u32) void {
+        const domain = self.domain;
+        if (self.is_identity) {
+            for (places, 0..) |*place, i| place.* = if (words.at(i) < domain) @intCast(words.at(i)) else none;
+        } else if (self.unique and self.direct.len > 0) {
+            for (places, 0..) |*place, i| place.* = self.direct.ptr[@intCast(@min(words.at(i), domain))];
+        } else if (self.unique) {
+            for (places, 0..) |*place, i| place.* = self.find_rank(@min(words.at(i), domain), none);
+            // The order's last entry is none's.
+            if (self.order) |order| for (places) |*place| {
+                place.* = order.ptr[@min(place.*, self.row_count)];
+            };
+        } else {
+            self.find_runs(words, places, counts);
         }
     }
 
-    /// Whether each of the words is there.
-    pub inline fn contains(self: *const Dense, word: u64) bool {
-        return self.blocks.ptr[@intCast(word >> 6)].bits >> @truncate(word) & 1 != 0;
+    inline fn find_rank(self: *const Dense, word: u64, missing: u32) u32 {
+        const block = self.ranks.ptr[@intCast(word >> 6)];
+        const rank: u32 = @intCast(block.before + @popCount(block.bits & ((@as(u64, 1) << @truncate(word)) - 1)));
+        return if (block.bits >> @truncate(word) & 1 != 0) rank else missing;
+    }
+
+    fn find_runs(self: *const Dense, words: anytype, places: []u32, counts: []u32) void {
+        const by_value = self.direct.len > 0;
+        const starts = if (by_value) self.direct else self.starts;
+        const missing: u32 = @intCast(starts.len - 2);
+        for (places, counts, 0..) |*place, *count, i| {
+            const value = @min(words.at(i), self.domain);
+            const at = if (by_value) @as(u32, @intCast(value)) else self.find_rank(value, missing);
+            place.* = starts.ptr[at];
+            count.* = starts.ptr[at + 1];
+        }
+        for (places, counts) |*place, *count| {
+            count.* -= place.*;
+            if (count.* == 0) place.* = none;
+        }
+    }
+
+    /// Writes a bit for each word: whether it is there. Bits past the count are 0.
+    pub fn find_bits(self: *const Dense, words: anytype, count: usize, bits: []u8) void {
+        const whole = count / 8;
+        for (bits[0..whole], 0..) |*byte, i| {
+            var value: u8 = 0;
+            inline for (0..8) |bit| value |= @as(u8, self.bit_of(words.at(i * 8 + bit))) << bit;
+            byte.* = value;
+        }
+        if (count % 8 == 0) return;
+        bits[whole] = 0;
+        for (whole * 8..count) |i| bits[whole] |= @as(u8, self.bit_of(words.at(i))) << @truncate(i);
+    }
+
+    inline fn bit_of(self: *const Dense, word: u64) u1 {
+        const value = @min(word, self.domain);
+        return @truncate(self.ranks.ptr[@intCast(value >> 6)].bits >> @truncate(value));
+    }
+};
+
+/// Hands every row's word to `taker`.
+fn each_word(source: anytype, row_count: u32, taker: anytype) Error!void {
+    var words: [block_rows]u64 = undefined;
+    var row: u32 = 0;
+    while (row < row_count) {
+        try interrupt.check();
+        const count = @min(block_rows, row_count - row);
+        source.words(row, words[0..count]);
+        for (words[0..count]) |word| {
+            taker.take(word, row);
+            row += 1;
+        }
+    }
+}
+
+const Marker = struct {
+    ranks: []Ranks,
+    rising: bool = true,
+    last: u64 = 0,
+
+    fn take(self: *Marker, word: u64, _: u32) void {
+        self.rising = self.rising and word >= self.last;
+        self.last = word;
+        self.ranks[@intCast(word >> 6)].bits |= @as(u64, 1) << @truncate(word);
+    }
+};
+
+/// Rows in the order they are inserted: as they came, or, where there are more slots than fit the cache,
+/// roughly in the order of their slots.
+const Entries = struct {
+    words: []u64 = &.{},
+    rows: []u32 = &.{},
+
+    /// A part's slots take 128 KiB.
+    const part_slots = 8192;
+    const parts_log2_max = 10;
+
+    fn init(gpa: std.mem.Allocator, row_count: u32, slot_count: usize) Error!Entries {
+        if (slot_count <= 4 * part_slots) return .{};
+        const words = try gpa.alloc(u64, row_count);
+        errdefer gpa.free(words);
+        return .{ .words = words, .rows = try gpa.alloc(u32, row_count) };
+    }
+
+    fn deinit(self: *Entries, gpa: std.mem.Allocator) void {
+        gpa.free(self.words);
+        gpa.free(self.rows);
+    }
+
+    inline fn row_at(self: *const Entries, i: usize) u32 {
+        return if (self.rows.len > 0) self.rows[i] else @intCast(i);
+    }
+
+    /// By the hash's upper bits, which choose the slot; rows of one word stay in their order.
+    fn sort(self: *Entries, source: anytype, row_count: u32) Error!void {
+        const parts = @as(usize, row_count) * 2 / part_slots;
+        const log2 = @min(parts_log2_max, std.math.log2_int(usize, parts) + 1);
+        var starts: [(1 << parts_log2_max) + 1]u32 = @splat(0);
+        const shift: u6 = @intCast(64 - @as(u7, log2));
+        try each_word(source, row_count, &struct {
+            source: @TypeOf(source),
+            starts: []u32,
+            shift: u6,
+            fn take(counter: @This(), word: u64, _: u32) void {
+                counter.starts[@intCast((counter.source.hash(word) >> counter.shift) + 1)] += 1;
+            }
+        }{ .source = source, .starts = &starts, .shift = shift });
+        for (starts[1..], starts[0 .. starts.len - 1]) |*start, before| start.* += before;
+        try each_word(source, row_count, &struct {
+            source: @TypeOf(source),
+            starts: []u32,
+            shift: u6,
+            entries: *Entries,
+            fn take(writer: @This(), word: u64, row: u32) void {
+                const start = &writer.starts[@intCast(writer.source.hash(word) >> writer.shift)];
+                writer.entries.words[start.*] = word;
+                writer.entries.rows[start.*] = row;
+                start.* += 1;
+            }
+        }{ .source = source, .starts = &starts, .shift = shift, .entries = self });
+    }
+};
+
+/// Slots of a cache line.
+const line_slots = 4;
+
+/// The slots where a word may be: those of its line, from its own on and round, then of the next line.
+const Walk = struct {
+    position: usize,
+    steps: u32 = 0,
+
+    inline fn init(hash: u64, slot_count: usize) Walk {
+        return .{ .position = place_of(hash, slot_count) };
+    }
+
+    inline fn step(self: *Walk, slot_count: usize) void {
+        const mask = line_slots - 1;
+        self.steps +%= 1;
+        self.position = (self.position & ~@as(usize, mask)) | ((self.position + 1) & mask);
+        if (self.steps & mask != 0) return;
+        self.position += line_slots;
+        if (self.position >= slot_count) self.position -= slot_count;
     }
 };
 
@@ -195,18 +318,20 @@ pub const Slots = struct {
     /// Rows by slot, when some have the same word.
     order: ?[]u32 = null,
 
-    /// `source` as above, and `source.same(a, b)` says whether two rows with the same word are equal.
-    pub fn init(gpa: std.mem.Allocator, source: anytype, row_count: u32) Error!Slots {
-        const wanted = @max(16, @as(u64, row_count) * 2);
+    /// `source` as above; `source.hash(word)` is a word's hash, and `source.same(a, b)` says whether two
+    /// rows with the same word are equal. Words also go into `filter`.
+    pub fn init(gpa: std.mem.Allocator, source: anytype, row_count: u32, filter: ?*BlockFilter) Error!Slots {
+        const wanted = std.mem.alignForward(u64, @max(16, @as(u64, row_count) * 2), line_slots);
         const slot_count = std.math.cast(usize, wanted) orelse return error.OutOfMemory;
-        const slots = try gpa.alignedAlloc(Slot, .@"64", slot_count);
-        @memset(slots, .{ .word = 0, .place = 0, .count = 0 });
-        var self: Slots = .{ .slots = slots };
+        var self: Slots = .{ .slots = try gpa.alignedAlloc(Slot, .@"64", slot_count) };
         errdefer self.deinit(gpa);
+        var entries: Entries = try .init(gpa, row_count, slot_count);
+        defer entries.deinit(gpa);
+        if (entries.words.len > 0) try entries.sort(source, row_count);
         const slot_of = try gpa.alloc(u32, row_count);
         defer gpa.free(slot_of);
-        try self.insert_all(source, slot_of);
-        if (!self.unique) try self.arrange(gpa, slot_of);
+        try self.insert_all(source, &entries, slot_of, filter);
+        if (!self.unique) try self.arrange(gpa, &entries, slot_of);
         return self;
     }
 
@@ -216,23 +341,37 @@ pub const Slots = struct {
         self.* = undefined;
     }
 
-    fn insert_all(self: *Slots, source: anytype, slot_of: []u32) Error!void {
-        var words: [block_rows]u64 = undefined;
+    fn insert_all(self: *Slots, source: anytype, entries: *const Entries, slot_of: []u32, filter: ?*BlockFilter) Error!void {
+        var own: [block_rows]u64 = undefined;
+        // Slots are emptied just before they are needed, while they are in the cache.
+        var emptied: usize = 0;
         var start: usize = 0;
         while (start < slot_of.len) : (start += block_rows) {
             try interrupt.check();
             const count = @min(block_rows, slot_of.len - start);
-            source.words(@intCast(start), words[0..count]);
-            for (words[0..count], start..) |word, row| slot_of[row] = self.insert(source, word, @intCast(row));
+            const sorted = entries.words.len > 0;
+            const words = if (sorted) entries.words[start..][0..count] else own[0..count];
+            if (!sorted) source.words(@intCast(start), words);
+            for (words, start..) |word, i| slot_of[i] = self.insert(source, word, entries.row_at(i), filter, &emptied);
         }
+        self.empty_until(&emptied, self.slots.len);
     }
 
-    inline fn insert(self: *Slots, source: anytype, word: u64, row: u32) u32 {
-        var position = place_of(source.hash(word), self.slots.len);
-        while (true) {
-            const slot = &self.slots[position];
+    fn empty_until(self: *Slots, emptied: *usize, wanted: usize) void {
+        const end = @min(wanted, self.slots.len);
+        @memset(self.slots[emptied.*..end], .{ .word = 0, .place = 0, .count = 0 });
+        emptied.* = end;
+    }
+
+    inline fn insert(self: *Slots, source: anytype, word: u64, row: u32, filter: ?*BlockFilter, emptied: *usize) u32 {
+        const hash = source.hash(word);
+        var walk: Walk = .init(hash, self.slots.len);
+        while (true) : (walk.step(self.slots.len)) {
+            if (walk.position >= emptied.*) self.empty_until(emptied, (walk.position | (line_slots - 1)) + Entries.part_slots);
+            const slot = &self.slots[walk.position];
             if (slot.count == 0) {
                 slot.* = .{ .word = word, .place = row, .count = 1 };
+                if (filter) |found| found.add(hash);
                 break;
             }
             if (slot.word == word and source.same(slot.place, row)) {
@@ -240,13 +379,12 @@ pub const Slots = struct {
                 self.unique = false;
                 break;
             }
-            position = if (position + 1 == self.slots.len) 0 else position + 1;
         }
-        return @intCast(position);
+        return @intCast(walk.position);
     }
 
     /// Rows by slot. A place moves on to its rows' end meanwhile, and back at last.
-    fn arrange(self: *Slots, gpa: std.mem.Allocator, slot_of: []const u32) Error!void {
+    fn arrange(self: *Slots, gpa: std.mem.Allocator, entries: *const Entries, slot_of: []const u32) Error!void {
         const order = try gpa.alloc(u32, slot_of.len);
         self.order = order;
         var total: u32 = 0;
@@ -254,11 +392,10 @@ pub const Slots = struct {
             slot.place = total;
             total += slot.count;
         }
-        try interrupt.check();
-        for (slot_of, 0..) |position, row| {
-            if (row % interrupt.block_rows == 0) try interrupt.check();
+        for (slot_of, 0..) |position, i| {
+            if (i % interrupt.block_rows == 0) try interrupt.check();
             const slot = &self.slots[position];
-            order[slot.place] = @intCast(row);
+            order[slot.place] = entries.row_at(i);
             slot.place += 1;
         }
         for (self.slots) |*slot| slot.place -= slot.count;
@@ -269,40 +406,32 @@ pub const Slots = struct {
         return if (self.order) |order| order[place] else place;
     }
 
-    /// Notes which of the words are there. Words with equal bits may still be different keys when they
-    /// are hashes: the caller looks at the keys, and asks `find_one` where they differ.
-    pub fn find(self: *const Slots, words: []const u64, hashes: []const u64, rows: []const u32, found: *Found) void {
-        if (self.unique) self.find_block(true, words, hashes, rows, found) else self.find_block(false, words, hashes, rows, found);
-    }
-
-    fn find_block(self: *const Slots, comptime unique: bool, words: []const u64, hashes: []const u64, rows: []const u32, found: *Found) void {
-        assert(words.len <= block_rows and words.len == hashes.len);
-        // Rows whose slot is taken by another word: their place in `found` and in the block.
-        var taken: [block_rows][2]u32 = undefined;
+    /// Writes the place of each word, `none` where it is not there, and, unless unique, the number of
+    /// its rows. Words with equal bits may still be different keys when they are hashes: the caller looks
+    /// at the keys, and asks `find_slot` where they differ.
+    pub fn find(self: *const Slots, words: []const u64, hashes: []const u64, places: []u32, counts: []u32) void {
+        assert(words.len <= block_rows and words.len == hashes.len and words.len == places.len);
+        var positions: [block_rows]u32 = undefined;
+        for (positions[0..words.len], hashes) |*position, hash| position.* = @intCast(place_of(hash, self.slots.len));
+        var read: [block_rows]Slot = undefined;
+        for (read[0..words.len], positions[0..words.len]) |*slot, position| slot.* = self.slots.ptr[position];
+        // Rows whose slot is taken by another word.
+        var taken: [block_rows]u32 = undefined;
         var taken_count: usize = 0;
-        const start = found.len;
-        var count = start;
-        for (words, hashes, rows, 0..) |word, hash, row, i| {
-            const slot = self.slots.ptr[place_of(hash, self.slots.len)];
-            found.rows.ptr[count] = row;
-            found.places.ptr[count] = slot.place;
-            if (!unique) found.counts.ptr[count] = slot.count;
-            taken[taken_count] = .{ @intCast(count), @intCast(i) };
-            const used = slot.count != 0;
-            count += @intFromBool(used);
-            taken_count += @intFromBool(used and slot.word != word);
+        for (words, read[0..words.len], places, 0..) |word, slot, *place, i| {
+            const here = slot.count != 0 and slot.word == word;
+            place.* = if (here) slot.place else none;
+            taken[taken_count] = @intCast(i);
+            taken_count += @intFromBool(slot.count != 0 and slot.word != word);
         }
-        found.len = count;
-        var missed = false;
-        for (taken[0..taken_count]) |pair| {
-            const slot = self.find_slot(words[pair[1]], hashes[pair[1]], Anything{});
-            found.places[pair[0]] = if (slot) |match| match.place else none;
-            if (!unique) if (slot) |match| {
-                found.counts[pair[0]] = match.count;
-            };
-            missed = missed or slot == null;
+        if (!self.unique) for (counts, read[0..words.len]) |*count, slot| {
+            count.* = slot.count;
+        };
+        for (taken[0..taken_count]) |i| {
+            const slot = self.find_slot(words[i], hashes[i], Anything{}) orelse continue;
+            places[i] = slot.place;
+            if (!self.unique) counts[i] = slot.count;
         }
-        if (missed) found.compact(start);
     }
 
     const Anything = struct {
@@ -313,17 +442,18 @@ pub const Slots = struct {
 
     /// The slot of a word whose rows `key.equals` a row of.
     pub inline fn find_slot(self: *const Slots, word: u64, hash: u64, key: anytype) ?*const Slot {
-        var position = place_of(hash, self.slots.len);
-        while (true) {
-            const slot = &self.slots[position];
+        var walk: Walk = .init(hash, self.slots.len);
+        while (true) : (walk.step(self.slots.len)) {
+            const slot = &self.slots[walk.position];
             if (slot.count == 0) return null;
             if (slot.word == word and key.equals(self.row_at(slot.place))) return slot;
-            position = if (position + 1 == self.slots.len) 0 else position + 1;
         }
     }
 };
 
 const testing = std.testing;
+const bitmap = @import("../core/bitmap.zig");
+const Words = @import("join_keys.zig").Words;
 const hash_word = @import("../kernel/hash.zig").hash_word;
 
 const TestSource = struct {
@@ -342,64 +472,79 @@ const TestSource = struct {
     }
 };
 
-fn expect_found(given: []const u64, asked: []const u64, found: *const Found, order: ?[]const u32) !void {
-    var at: usize = 0;
-    for (asked, 0..) |word, row| {
-        if (std.mem.findScalar(u64, given, word) == null) continue;
-        try testing.expectEqual(row, found.rows[at]);
-        const count = if (found.counts.len == 0) 1 else found.counts[at];
-        const place = found.places[at];
-        var matches: usize = 0;
-        for (given, 0..) |stored, stored_row| {
+fn expect_found(given: []const u64, asked: []const u64, places: []const u32, counts: ?[]const u32, order: ?[]const u32) !void {
+    for (asked, places, 0..) |word, place, i| {
+        var matches: u32 = 0;
+        for (given, 0..) |stored, row| {
             if (stored != word) continue;
-            const place_row = if (found.counts.len == 0 or order == null) place + matches else order.?[place + matches];
-            try testing.expectEqual(stored_row, place_row);
+            const found = if (counts == null) place else if (order) |rows| rows[place + matches] else place + matches;
+            try testing.expectEqual(row, found);
             matches += 1;
         }
-        try testing.expectEqual(matches, count);
-        at += 1;
+        if (matches == 0) try testing.expectEqual(none, place) else if (counts) |numbers| try testing.expectEqual(matches, numbers[i]);
     }
-    try testing.expectEqual(at, found.len);
 }
 
 fn expect_both(given: []const u64, asked: []const u64, domain: u64) !void {
     const gpa = testing.allocator;
-    var arena: std.heap.ArenaAllocator = .init(gpa);
-    defer arena.deinit();
-    const rows = try arena.allocator().alloc(u32, asked.len);
-    for (rows, 0..) |*row, i| row.* = @intCast(i);
+    var places: [block_rows]u32 = undefined;
+    var counts: [block_rows]u32 = undefined;
+    const answer = places[0..asked.len];
     {
         var dense: Dense = try .init(gpa, TestSource{ .given = given }, @intCast(given.len), domain);
         defer dense.deinit(gpa);
-        var found: Found = try .init(arena.allocator(), asked.len, dense.is_unique());
-        dense.find(asked, rows, &found);
-        try expect_found(given, asked, &found, dense.order);
+        dense.find(Words{ .words = asked }, answer, counts[0..asked.len]);
+        var bits: [block_rows / 8]u8 = undefined;
+        dense.find_bits(Words{ .words = asked }, asked.len, &bits);
+        for (answer, 0..) |place, i| try testing.expectEqual(place != none, bitmap.get(&bits, i));
+        try expect_found(given, asked, answer, if (dense.unique) null else &counts, dense.order);
     }
     for ([_]bool{ false, true }) |poor| {
         const source: TestSource = .{ .given = given, .poor = poor };
-        var slots: Slots = try .init(gpa, source, @intCast(given.len));
+        var filter: BlockFilter = try .init(gpa, given.len);
+        defer filter.deinit(gpa);
+        var slots: Slots = try .init(gpa, source, @intCast(given.len), &filter);
         defer slots.deinit(gpa);
-        var found: Found = try .init(arena.allocator(), asked.len, slots.unique);
-        const hashes = try arena.allocator().alloc(u64, asked.len);
-        for (hashes, asked) |*hash, word| hash.* = source.hash(word);
-        slots.find(asked, hashes, rows, &found);
-        try expect_found(given, asked, &found, slots.order);
+        for (given) |word| try testing.expect(filter.might_contain(source.hash(word)));
+        var hashes: [block_rows]u64 = undefined;
+        for (hashes[0..asked.len], asked) |*hash, word| hash.* = source.hash(word);
+        slots.find(asked, hashes[0..asked.len], answer, counts[0..asked.len]);
+        try expect_found(given, asked, answer, if (slots.unique) null else &counts, slots.order);
     }
+}
+
+test "slots beyond the cache" {
+    const count = 40_000;
+    var prng: std.Random.DefaultPrng = .init(6);
+    const given = try testing.allocator.alloc(u64, count);
+    defer testing.allocator.free(given);
+    for (given) |*word| word.* = prng.random().uintLessThan(u64, count) * 977;
+    var asked: [300]u64 = undefined;
+    for (&asked, 0..) |*word, i| word.* = (i * 131) * 977;
+    try expect_both(given, &asked, count * 977);
+    for (given, 0..) |*word, i| word.* = i * 977; // unique
+    try expect_both(given, &asked, count * 977);
 }
 
 test "dense and slots agree with a search" {
     var prng: std.Random.DefaultPrng = .init(5);
     const random = prng.random();
     var given: [900]u64 = undefined;
-    var asked: [700]u64 = undefined;
-    for ([_]usize{ 1, 2, 63, 64, 65, 300, 900 }) |count| for ([_]u64{ 1, 64, 100, 5000 }) |domain| {
-        for (&asked) |*word| word.* = random.uintLessThan(u64, domain);
+    var asked: [500]u64 = undefined;
+    for ([_]usize{ 1, 2, 63, 64, 65, 300, 900 }) |count| for ([_]u64{ 1, 64, 100, 5000, 200_000 }) |domain| {
+        for (&asked) |*word| word.* = random.uintLessThan(u64, domain * 2); // and beyond
         for (given[0..count]) |*word| word.* = random.uintLessThan(u64, domain);
+        if (domain > 5000) for (given[0..@min(count, 200)], asked[0..@min(count, 200)]) |*word, other| {
+            word.* = other % domain;
+        };
         try expect_both(given[0..count], &asked, domain);
         std.mem.sort(u64, given[0..count], {}, std.sort.asc(u64));
         try expect_both(given[0..count], &asked, domain);
         if (count > domain) continue;
         for (given[0..count], 0..) |*word, i| word.* = i; // unique and rising
+        try expect_both(given[0..count], &asked, domain);
+        try expect_both(given[0..count], &asked, count);
+        for (given[0..count], 0..) |*word, i| word.* = i * (domain / count);
         try expect_both(given[0..count], &asked, domain);
         random.shuffle(u64, given[0..count]);
         try expect_both(given[0..count], &asked, domain);

@@ -13,10 +13,14 @@ const group_keys = @import("group_keys.zig");
 const hash = @import("../kernel/hash.zig");
 const interrupt = @import("../core/interrupt.zig");
 const join_index = @import("join_index.zig");
+const join_probe = @import("join_probe.zig");
 const schema = @import("../core/schema.zig");
 const BlockFilter = @import("../kernel/block_filter.zig").BlockFilter;
 const ColumnBuilder = @import("../core/column_builder.zig").ColumnBuilder;
 const Packing = @import("join_keys.zig").Packing;
+const Bits = join_probe.Bits;
+const Block = join_probe.Block;
+const Blocks = join_probe.Blocks;
 const Column = column_module.Column;
 const DataType = schema.DataType;
 const Field = schema.Field;
@@ -25,7 +29,9 @@ const block_rows = join_index.block_rows;
 
 pub const Error = error{ Cancelled, OutOfMemory, TooLarge };
 pub const FindError = error{ Cancelled, OutOfMemory };
-pub const Found = join_index.Found;
+pub const FilterUse = join_probe.FilterUse;
+pub const Found = join_probe.Found;
+pub const Places = join_probe.Places;
 pub const none = join_index.none;
 
 /// Values of the domain that a row may cost: a bit and its share of a count make 16 bytes, half of what
@@ -34,8 +40,11 @@ const dense_values_per_row = 64;
 /// And this many are nothing, however few rows there are.
 const dense_values_always = 1 << 20;
 
-/// Slots beyond the second-level cache are asked only after the filter, while it turns rows away.
-const filter_slots_min = 1 << 14;
+/// Values are counted in 32 bits.
+const dense_values_max = 1 << 31;
+
+/// Slots of more rows than this are asked only after the filter, while it turns rows away.
+const filter_rows_min = 1 << 12;
 
 pub const Options = struct {
     /// NULL equals NULL, as in set operations and IS NOT DISTINCT FROM.
@@ -49,17 +58,6 @@ const Index = union(enum) {
     nothing,
     dense: join_index.Dense,
     slots: join_index.Slots,
-};
-
-/// What a probing operator has seen of the filter: one that lets most rows through costs more than
-/// it saves.
-pub const FilterUse = struct {
-    asked: u64 = 0,
-    passed: u64 = 0,
-
-    fn is_worthwhile(self: *const FilterUse) bool {
-        return self.asked < interrupt.block_rows or self.passed * 4 < self.asked * 3;
-    }
 };
 
 /// What an answer may be: right, or yes where it should be no.
@@ -145,16 +143,15 @@ pub const JoinTable = struct {
     pub fn is_unique(self: *const JoinTable) bool {
         return switch (self.index) {
             .nothing => self.row_count <= 1,
-            .dense => |*dense| dense.is_unique(),
-            .slots => |*slots| slots.unique,
+            inline else => |*index| index.unique,
         };
     }
 
-    /// Rows by place; null when they lie in that order.
+    /// Rows by place; null when a place is a row.
     pub fn order(self: *const JoinTable) ?[]const u32 {
         return switch (self.index) {
             .nothing => null,
-            inline else => |*index| index.order,
+            inline else => |*index| if (index.unique) null else index.order,
         };
     }
 
@@ -225,8 +222,8 @@ pub const JoinTable = struct {
         if (self.packing) |*packing| {
             const source: PackedRows = .{ .packing = packing, .keys = self.keys };
             const limit = @max(dense_values_always, @as(u64, self.row_count) * dense_values_per_row);
-            if (packing.domain() <= limit) {
-                self.index = .{ .dense = try .init(self.gpa, source, self.row_count, packing.domain()) };
+            if (packing.domain <= @min(limit, dense_values_max)) {
+                self.index = .{ .dense = try .init(self.gpa, source, self.row_count, packing.domain) };
             } else {
                 try self.make_slots(source);
             }
@@ -236,87 +233,168 @@ pub const JoinTable = struct {
     }
 
     fn make_slots(self: *JoinTable, source: anytype) Error!void {
-        self.index = .{ .slots = try .init(self.gpa, source, self.row_count) };
-        if (!self.options.with_filter and self.index.slots.slots.len < filter_slots_min) return;
-        var filter: BlockFilter = try .init(self.gpa, self.row_count);
-        errdefer filter.deinit(self.gpa);
-        for (self.index.slots.slots, 0..) |slot, i| {
-            if (i % interrupt.block_rows == 0) try interrupt.check();
-            if (slot.count != 0) filter.add(source.hash(slot.word));
-        }
-        self.filter = filter;
+        if (self.options.with_filter or self.row_count >= filter_rows_min) self.filter = try .init(self.gpa, self.row_count);
+        self.index = .{ .slots = try .init(self.gpa, source, self.row_count, if (self.filter) |*filter| filter else null) };
     }
 
     // ---- probing ----
 
-    /// The selected rows of a chunk that have matches. `keys` have the types of the table's keys.
+    /// Where the rows of a chunk have their matches. `keys` have the types of the table's keys; rows that
+    /// are not selected, or have a NULL key, have none. Of several matches it is the first one's place.
     /// Not inlined: its blocks must not lie in the frame of an evaluator that calls itself.
-    pub noinline fn find(self: *const JoinTable, arena: std.mem.Allocator, keys: []const Column, row_count: u32, selection: ?[]const u8, use: *FilterUse) FindError!Found {
-        assert(self.finished and keys.len == self.key_types.len);
-        try interrupt.check();
-        const offered = if (selection) |bits| bitmap.count(bits, row_count) else row_count;
-        var found: Found = try .init(arena, if (self.row_count == 0) 0 else offered, self.is_unique());
-        if (self.row_count == 0) return found;
-        if (keys.len == 0) {
-            self.find_all(row_count, selection, &found);
+    pub noinline fn find_places(self: *const JoinTable, arena: std.mem.Allocator, keys: []const Column, row_count: u32, selection: ?[]const u8, use: *FilterUse) FindError!Places {
+        var found: Places = try .init(arena, row_count);
+        const mask = try self.probing_rows(arena, keys, row_count, selection);
+        if (self.index == .nothing or mask != null or self.filter != null) @memset(found.places, 0);
+        if (self.index == .nothing) {
+            // All rows match the first one, if there is one.
+            bitmap.fill(found.bits, row_count, self.row_count > 0);
+            found.close(mask);
             return found;
         }
+        var blocks: Blocks = .{ .row_count = row_count, .mask = mask };
         var block: Block = undefined;
-        var blocks: Blocks = try .init(arena, self, keys, row_count, selection);
-        while (blocks.next(&block)) {
-            switch (self.index) {
-                .nothing => unreachable,
-                .dense => |*dense| dense.find(block.words[0..block.count], block.rows[0..block.count], &found),
-                .slots => |*slots| {
-                    self.hash_block(&block);
-                    if (self.filter) |*filter| if (use.is_worthwhile()) filter_block(filter, &block, use);
-                    const start = found.len;
-                    slots.find(block.words[0..block.count], block.hashes[0..block.count], block.rows[0..block.count], &found);
-                    if (self.packing == null) self.compare_keys(keys, &found, start);
-                },
+        while (try blocks.next(&block)) {
+            // The filter makes a list of what is left of a block.
+            const listed = block.listed or (self.filter != null and use.is_worthwhile());
+            if (listed) {
+                self.look_up(keys, &block, use, &block.places);
+                block.scatter(&found);
+            } else {
+                self.look_up(keys, &block, use, found.places[block.start..]);
+                found.settle(block.start, block.count);
             }
+        }
+        found.close(mask);
+        return found;
+    }
+
+    /// The rows of a chunk that have matches, with all of them.
+    pub noinline fn find_all(self: *const JoinTable, arena: std.mem.Allocator, keys: []const Column, row_count: u32, selection: ?[]const u8, use: *FilterUse) FindError!Found {
+        const mask = try self.probing_rows(arena, keys, row_count, selection);
+        var found: Found = try .init(arena, if (mask) |bits| bitmap.count(bits, row_count) else row_count);
+        if (self.row_count == 0) return found;
+        var blocks: Blocks = .{ .row_count = row_count, .mask = mask };
+        var block: Block = undefined;
+        while (try blocks.next(&block)) {
+            if (self.index == .nothing) {
+                @memset(block.places[0..block.count], 0);
+                @memset(block.counts[0..block.count], self.row_count);
+            } else {
+                self.look_up(keys, &block, use, &block.places);
+                if (self.is_unique()) @memset(block.counts[0..block.count], 1);
+            }
+            found.append(&block, mask);
         }
         return found;
     }
 
-    /// Without keys every row matches all rows.
-    fn find_all(self: *const JoinTable, row_count: u32, selection: ?[]const u8, found: *Found) void {
-        if (selection) |bits| {
-            found.len = bitmap.indices(bits, row_count, found.rows);
-        } else {
-            for (found.rows, 0..) |*row, i| row.* = @intCast(i);
-            found.len = row_count;
+    /// Rows that are asked about; null for all. Rows with NULL keys are not, unless NULLs are equal.
+    fn probing_rows(self: *const JoinTable, arena: std.mem.Allocator, keys: []const Column, row_count: u32, selection: ?[]const u8) FindError!?[]const u8 {
+        assert(self.finished and keys.len == self.key_types.len);
+        return if (self.options.nulls_equal) selection else valid_rows(arena, keys, row_count, selection);
+    }
+
+    /// Writes the places of a block's rows. The filter may take rows out of the block.
+    fn look_up(self: *const JoinTable, keys: []const Column, block: *Block, use: *FilterUse, places: []u32) void {
+        switch (self.index) {
+            .nothing => unreachable,
+            .dense => |*dense| self.with_words(keys, block, Finder{ .dense = dense, .places = places, .counts = &block.counts }),
+            .slots => |*slots| {
+                const filter = if (self.filter) |*filter| (if (use.is_worthwhile()) filter else null) else null;
+                self.hash_block(keys, block, filter, use);
+                const count = block.count;
+                slots.find(block.words[0..count], block.hashes[0..count], places[0..count], block.counts[0..count]);
+                if (self.packing == null) self.compare_keys(keys, block, places[0..count]);
+            },
         }
-        @memset(found.places, 0);
-        @memset(found.counts, self.row_count);
+    }
+
+    fn hash_block(self: *const JoinTable, keys: []const Column, block: *Block, filter: ?*const BlockFilter, use: *FilterUse) void {
+        if (self.packing == null) {
+            self.make_words(keys, block);
+            block.hash(block.words_at(), same_word, filter, use);
+        } else {
+            self.with_words(keys, block, Hasher{ .block = block, .filter = filter, .use = use });
+        }
+    }
+
+    /// Runs `action` over the words of a block. Consecutive values of a single key are not written down
+    /// before.
+    fn with_words(self: *const JoinTable, keys: []const Column, block: *Block, action: anytype) void {
+        if (!block.listed) switch (keys[0].type.layout()) {
+            inline .i32, .i64 => |layout| if (self.packing.?.distances(schema.Scalar(layout), keys, block.start)) |words| {
+                return action.run(words, block.count);
+            },
+            else => {},
+        };
+        self.make_words(keys, block);
+        action.run(block.words_at(), block.count);
+    }
+
+    fn make_words(self: *const JoinTable, keys: []const Column, block: *Block) void {
+        const words = block.words[0..block.count];
+        const listed = block.rows[0..block.count];
+        if (self.packing) |*packing| {
+            packing.pack(keys, if (block.listed) .{ .list = listed } else .{ .from = block.start }, words);
+        } else if (block.listed) {
+            for (listed, words) |row, *word| hash_rows(keys, row, word[0..1]);
+        } else {
+            hash_rows(keys, block.start, words);
+        }
+    }
+
+    /// Equal hashes are nearly always equal keys; where they are not, the slots behind are searched.
+    fn compare_keys(self: *const JoinTable, keys: []const Column, block: *Block, places: []u32) void {
+        const slots = &self.index.slots;
+        var candidates: [block_rows]u32 = undefined;
+        var asked: [block_rows]u32 = undefined;
+        var stored: [block_rows]u32 = undefined;
+        var equal: [block_rows]bool = undefined;
+        var count: usize = 0;
+        for (places, 0..) |place, i| {
+            candidates[count] = @intCast(i);
+            count += @intFromBool(place != none);
+        }
+        for (candidates[0..count], asked[0..count], stored[0..count], equal[0..count]) |i, *row, *own, *same| {
+            row.* = block.row_at(i);
+            own.* = slots.row_at(places[i]);
+            same.* = true;
+        }
+        for (keys, self.keys) |*key, *own| keep_equal(key, asked[0..count], own, stored[0..count], equal[0..count]);
+        for (candidates[0..count], asked[0..count], equal[0..count]) |i, row, same| {
+            if (same) continue;
+            const key: ProbingKey = .{ .keys = keys, .row = row, .stored = self.keys };
+            const slot = slots.find_slot(block.words[i], block.hashes[i], key);
+            places[i] = if (slot) |match| match.place else none;
+            if (slot) |match| block.counts[i] = match.count;
+        }
     }
 
     /// Which of the selected rows have a match, or may have one: one bit a row, 0 for the others.
-    pub noinline fn contains(self: *const JoinTable, arena: std.mem.Allocator, keys: []const Column, row_count: u32, selection: ?[]const u8, certainty: Certainty) FindError![]align(column_module.alignment) u8 {
-        const bits = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), bitmap.size(row_count));
-        @memset(bits, 0);
-        if (certainty == .maybe and self.filter != null) {
-            var block: Block = undefined;
-            var blocks: Blocks = try .init(arena, self, keys, row_count, selection);
-            while (blocks.next(&block)) {
-                self.hash_block(&block);
-                const filter = &self.filter.?;
-                for (block.hashes[0..block.count], block.rows[0..block.count]) |row_hash, row| {
-                    put(bits, row, filter.might_contain(row_hash));
-                }
-            }
-        } else if (self.index == .dense) {
-            const dense = &self.index.dense;
-            var block: Block = undefined;
-            var blocks: Blocks = try .init(arena, self, keys, row_count, selection);
-            while (blocks.next(&block)) {
-                for (block.words[0..block.count], block.rows[0..block.count]) |word, row| put(bits, row, dense.contains(word));
-            }
-        } else {
+    pub noinline fn contains(self: *const JoinTable, arena: std.mem.Allocator, keys: []const Column, row_count: u32, selection: ?[]const u8, certainty: Certainty) FindError!Bits {
+        const by_filter = certainty == .maybe and self.filter != null;
+        if (!by_filter and self.index != .dense) {
             var use: FilterUse = .{};
-            const found = try self.find(arena, keys, row_count, selection, &use);
-            for (found.rows[0..found.len]) |row| bitmap.set(bits.ptr, row);
+            return (try self.find_places(arena, keys, row_count, selection, &use)).bits;
         }
+        const mask = try self.probing_rows(arena, keys, row_count, selection);
+        const bits = try join_probe.empty_bits(arena, row_count);
+        var blocks: Blocks = .{ .row_count = row_count, .mask = mask };
+        var block: Block = undefined;
+        while (try blocks.next(&block)) {
+            var own: [block_rows / 8]u8 = undefined;
+            const part = if (block.listed) &own else bits[block.start / 8 ..];
+            if (by_filter) {
+                var use: FilterUse = .{};
+                self.hash_block(keys, &block, null, &use);
+                self.filter.?.find_bits(block.hashes[0..block.count], part);
+            } else {
+                self.with_words(keys, &block, BitFinder{ .dense = &self.index.dense, .bits = part });
+            }
+            if (block.listed) block.scatter_bits(&own, bits);
+        }
+        if (mask) |known| bitmap.combine(.@"and", bits, bits, known);
         return bits;
     }
 
@@ -329,53 +407,37 @@ pub const JoinTable = struct {
         if (self.row_count == 0) return null;
         return valid_rows(arena, keys, row_count, null);
     }
+};
 
-    fn hash_block(self: *const JoinTable, block: *Block) void {
-        const words = block.words[0..block.count];
-        if (self.packing == null) {
-            @memcpy(block.hashes[0..block.count], words);
-        } else {
-            for (words, block.hashes[0..block.count]) |word, *to| to.* = hash.hash_word(word);
-        }
-    }
-
-    fn filter_block(filter: *const BlockFilter, block: *Block, use: *FilterUse) void {
-        var count: usize = 0;
-        for (0..block.count) |i| {
-            const row_hash = block.hashes[i];
-            block.hashes[count] = row_hash;
-            block.words[count] = block.words[i];
-            block.rows[count] = block.rows[i];
-            count += @intFromBool(filter.might_contain(row_hash));
-        }
-        use.asked += block.count;
-        use.passed += count;
-        block.count = count;
-    }
-
-    /// Equal hashes are nearly always equal keys; where they are not, the slots behind are searched.
-    fn compare_keys(self: *const JoinTable, keys: []const Column, found: *Found, start: usize) void {
-        const slots = &self.index.slots;
-        var stored: [block_rows]u32 = undefined;
-        var equal: [block_rows]bool = undefined;
-        const rows = found.rows[start..found.len];
-        for (found.places[start..found.len], stored[0..rows.len]) |place, *row| row.* = slots.row_at(place);
-        @memset(equal[0..rows.len], true);
-        for (keys, self.keys) |*key, *own| keep_equal(key, rows, own, stored[0..rows.len], equal[0..rows.len]);
-        if (std.mem.findScalar(bool, equal[0..rows.len], false) == null) return;
-        for (equal[0..rows.len], start..) |same, i| if (!same) {
-            const key: ProbingKey = .{ .keys = keys, .row = found.rows[i], .stored = self.keys };
-            const row_hash = hash_row(keys, found.rows[i]);
-            const slot = slots.find_slot(row_hash, row_hash, key);
-            found.places[i] = if (slot) |match| match.place else none;
-            if (found.counts.len > 0) found.counts[i] = if (slot) |match| match.count else 0;
-        };
-        found.compact(start);
+const Finder = struct {
+    dense: *const join_index.Dense,
+    places: []u32,
+    counts: []u32,
+    fn run(self: Finder, words: anytype, count: usize) void {
+        self.dense.find(words, self.places[0..count], self.counts[0..count]);
     }
 };
 
-inline fn put(bits: []u8, row: u32, value: bool) void {
-    bits.ptr[row >> 3] |= @as(u8, @intFromBool(value)) << @truncate(row);
+const BitFinder = struct {
+    dense: *const join_index.Dense,
+    bits: []u8,
+    fn run(self: BitFinder, words: anytype, count: usize) void {
+        self.dense.find_bits(words, count, self.bits);
+    }
+};
+
+const Hasher = struct {
+    block: *Block,
+    filter: ?*const BlockFilter,
+    use: *FilterUse,
+    fn run(self: Hasher, words: anytype, _: usize) void {
+        self.block.hash(words, hash.hash_word, self.filter, self.use);
+    }
+};
+
+/// Words that are hashes already.
+inline fn same_word(word: u64) u64 {
+    return word;
 }
 
 /// Rows that are selected and have no NULL key; null when that is all of them.
@@ -401,63 +463,8 @@ fn valid_rows(arena: std.mem.Allocator, keys: []const Column, row_count: u32, se
     return mask;
 }
 
-/// Rows that are looked up together, with their words.
-const Block = struct {
-    rows: [block_rows]u32,
-    words: [block_rows]u64,
-    hashes: [block_rows]u64,
-    count: usize,
-};
-
-/// Cuts a chunk into blocks of rows that may have a match.
-const Blocks = struct {
-    table: *const JoinTable,
-    keys: []const Column,
-    row_count: u32,
-    mask: ?[]const u8,
-    start: u32 = 0,
-
-    fn init(arena: std.mem.Allocator, table: *const JoinTable, keys: []const Column, row_count: u32, selection: ?[]const u8) FindError!Blocks {
-        const mask = if (table.options.nulls_equal) selection else try valid_rows(arena, keys, row_count, selection);
-        return .{ .table = table, .keys = keys, .row_count = row_count, .mask = mask };
-    }
-
-    fn next(self: *Blocks, block: *Block) bool {
-        if (self.start >= self.row_count) return false;
-        const count = @min(block_rows, self.row_count - self.start);
-        block.count = count;
-        if (self.mask) |bits| {
-            block.count = bitmap.indices(bits[self.start / 8 ..], count, &block.rows);
-            for (block.rows[0..block.count]) |*row| row.* += self.start;
-        } else {
-            for (block.rows[0..count], self.start..) |*row, i| row.* = @intCast(i);
-        }
-        if (self.table.packing) |*packing| {
-            block.count = packing.pack(self.keys, block.rows[0..block.count], &block.words);
-        } else {
-            hash_rows(self.keys, self.start, count, block);
-        }
-        self.start = if (self.row_count - self.start <= block_rows) self.row_count else self.start + block_rows;
-        return true;
-    }
-};
-
-/// Hashes of a block's rows; where few rows of the block are left, of these alone.
-fn hash_rows(keys: []const Column, start: u32, count: u32, block: *Block) void {
-    const rows = block.rows[0..block.count];
-    if (rows.len * 4 < count) {
-        for (rows, block.words[0..rows.len]) |row, *word| word.* = hash_row(keys, row);
-        return;
-    }
-    const hashes = block.hashes[0..count];
+fn hash_rows(keys: []const Column, start: u32, hashes: []u64) void {
     for (keys, 0..) |*key, i| hash.hash_column(key, start, hashes, if (i == 0) .first else .combine);
-    for (rows, block.words[0..rows.len]) |row, *word| word.* = hashes[row - start];
-}
-
-fn hash_row(keys: []const Column, row: u32) u64 {
-    var row_hash: [1]u64 = undefined;
-    for (keys, 0..) |*key, i| hash.hash_column(key, row, &row_hash, if (i == 0) .first else .combine);
-    return row_hash[0];
 }
 
 /// The table's own rows by words that are keys.
@@ -466,10 +473,7 @@ const PackedRows = struct {
     keys: []const Column,
 
     pub fn words(self: PackedRows, start: u32, out: []u64) void {
-        var rows: [block_rows]u32 = undefined;
-        for (rows[0..out.len], start..) |*row, i| row.* = @intCast(i);
-        const count = self.packing.pack(self.keys, rows[0..out.len], out);
-        assert(count == out.len); // the bounds are those of these rows
+        self.packing.pack(self.keys, .{ .from = start }, out);
     }
     pub inline fn hash(_: PackedRows, word: u64) u64 {
         return hash_of_word(word);
@@ -486,7 +490,7 @@ const HashedRows = struct {
     keys: []const Column,
 
     pub fn words(self: HashedRows, start: u32, out: []u64) void {
-        for (self.keys, 0..) |*key, i| hash_column(key, start, out, if (i == 0) .first else .combine);
+        hash_rows(self.keys, start, out);
     }
     pub inline fn hash(_: HashedRows, word: u64) u64 {
         return word;
@@ -495,8 +499,6 @@ const HashedRows = struct {
         return group_keys.rows_equal(self.keys, a, self.keys, b);
     }
 };
-
-const hash_column = hash.hash_column;
 
 const ProbingKey = struct {
     keys: []const Column,
