@@ -145,7 +145,7 @@ class ParquetFormat(Format):
     def write(self, frame: DataFrame, file: BinaryIO) -> int:
         import pyarrow.parquet
 
-        compression = "NONE" if self._compression == "none" else self._compression
+        compression: Any = "NONE" if self._compression == "none" else self._compression
         schema = _arrow_schema(frame)
         rows = 0
         with pyarrow.parquet.ParquetWriter(file, schema, compression=compression) as writer:
@@ -183,8 +183,9 @@ class ArrowFormat(Format):
     def write(self, frame: DataFrame, file: BinaryIO) -> int:
         import pyarrow
 
+        target: Any = file
         rows = 0
-        with pyarrow.ipc.new_file(file, _arrow_schema(frame)) as writer:
+        with pyarrow.ipc.new_file(target, _arrow_schema(frame)) as writer:
             for batch in frame.stream():
                 writer.write_batch(batch)
                 rows += batch.num_rows

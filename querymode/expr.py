@@ -161,6 +161,7 @@ class Expr(TextMethods, NumberMethods, TimeMethods):
 
     def _called_by(self, name: str, first: object) -> Expr:
         return Function(name, (as_expr(first), self))
+
     def is_distinct_from(self, other: object) -> Expr:
         """Whether the values differ; NULL is a value like others, so the answer is never NULL."""
         return self._call("is_distinct_from", other)

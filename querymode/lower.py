@@ -187,7 +187,8 @@ def lower(node: Node) -> Stage:
             found = node._stage = _Lowering(root).stage()
         except RecursionError:
             raise error(
-                "NOT_SUPPORTED", "the query has too many steps, one upon the other; compute it in several parts"
+                "NOT_SUPPORTED",
+                "the query has too many steps, one upon the other; compute it in several parts",
             ) from None
         found.root = root
     return found

@@ -51,8 +51,8 @@ def print_first(frame: DataFrame, count: int) -> None:
 def print_answer(frame: DataFrame) -> None:
     """All rows, on a terminal some of them."""
     if frame.columns == ["explain_key", "explain_value"]:
-        for row in frame.rows:
-            print(row["explain_value"])
+        for line in frame.rows:
+            print(line["explain_value"])
         return
     table = TextTable(frame)
     if not is_terminal():

@@ -1,4 +1,4 @@
-"""Random SQL over three small tables of integers with many NULLs: joins, grouping, and subqueries in subqueries.
+"""Random SQL over three small tables of integers with many NULLs: joins, groups, subqueries in subqueries.
 
 Every query means one thing only: no LIMIT without a total order, no column that two relations could have.
 """
@@ -50,7 +50,9 @@ def _select(draw: DrawFn, outer: Sequence[str], count: int, width: int, depth: i
         keys = draw(st.lists(st.sampled_from(frame.columns), min_size=1, max_size=2, unique=True))
         inner = _Frame(keys, outer, count + 20)
         items = [draw(_grouped_item(frame, inner, depth)) for _ in range(width)]
-        having = f" HAVING {draw(_aggregate(frame))} > {draw(st.integers(0, 3))}" if draw(st.booleans()) else ""
+        having = (
+            f" HAVING {draw(_aggregate(frame))} > {draw(st.integers(0, 3))}" if draw(st.booleans()) else ""
+        )
         return f"SELECT {_list(items)} FROM {source}{where} GROUP BY {', '.join(keys)}{having}"
     if kind == "aggregate":
         items = [draw(_aggregate(frame)) for _ in range(width)]
@@ -68,12 +70,20 @@ def _from(draw: DrawFn, count: int, outer: Sequence[str], depth: int) -> tuple[s
     text, columns, count = draw(_relation(count, outer, depth))
     for _ in range(draw(st.integers(0, 1))):
         right, more, count = draw(_relation(count, outer, depth))
-        word = draw(st.sampled_from(["JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN", ","]))
+        word = draw(
+            st.sampled_from(
+                ["JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN", ","]
+            )
+        )
         pair = f"{draw(st.sampled_from(columns))} = {draw(st.sampled_from(more))}"
         if word == ",":
             text += f", {right}"
         else:
-            extra = f" AND {draw(st.sampled_from(columns))} < {draw(st.sampled_from(more))}" if draw(st.booleans()) else ""
+            extra = (
+                f" AND {draw(st.sampled_from(columns))} < {draw(st.sampled_from(more))}"
+                if draw(st.booleans())
+                else ""
+            )
             text += f" {word} {right} ON {pair}{extra}"
         columns = columns if word in ("SEMI JOIN", "ANTI JOIN") else columns + more
     return text, columns, count
@@ -127,7 +137,11 @@ def _scalar(draw: DrawFn, frame: _Frame, depth: int) -> str:
 @st.composite
 def _aggregate(draw: DrawFn, frame: _Frame) -> str:
     column = draw(st.sampled_from(frame.columns))
-    form = draw(st.sampled_from(["count(*)", "count({})", "sum({})", "min({})", "max({})", "count(DISTINCT {})", "count({}) + 1"]))
+    form = draw(
+        st.sampled_from(
+            ["count(*)", "count({})", "sum({})", "min({})", "max({})", "count(DISTINCT {})", "count({}) + 1"]
+        )
+    )
     return form.format(column)
 
 
@@ -147,7 +161,8 @@ def _condition(draw: DrawFn, frame: _Frame, depth: int) -> str:
     if choice == 4:
         return f"{draw(_column(frame))} IS {'NOT ' * draw(st.booleans())}NULL"
     if choice == 5:
-        return f"{draw(_column(frame))} {'NOT ' * draw(st.booleans())}IN (1, 2, {draw(st.sampled_from(['3', 'NULL']))})"
+        last = draw(st.sampled_from(["3", "NULL"]))
+        return f"{draw(_column(frame))} {'NOT ' * draw(st.booleans())}IN (1, 2, {last})"
     if choice == 6:
         word = draw(st.sampled_from(["AND", "OR"]))
         return f"({draw(_condition(frame, depth))} {word} {draw(_condition(frame, depth))})"

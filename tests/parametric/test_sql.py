@@ -25,7 +25,10 @@ def _tables(draw: Any) -> dict[str, pa.Table]:
     for name, columns in TABLES.items():
         rows = draw(st.lists(st.tuples(*[_CELL] * len(columns)), max_size=6))
         found[name] = pa.table(
-            {column: pa.array([row[place] for row in rows], pa.int32()) for place, column in enumerate(columns)}
+            {
+                column: pa.array([row[place] for row in rows], pa.int32())
+                for place, column in enumerate(columns)
+            }
         )
     return found
 
@@ -56,7 +59,7 @@ def _check(tables: dict[str, pa.Table], sql: str) -> None:
         assert same_rows(ours, theirs, ordered=False), f"{sql}\nours {ours}\nDuckDB {theirs}"
 
 
-_SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+_SETTINGS: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
 @given(tables=_tables(), sql=queries())

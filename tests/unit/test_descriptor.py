@@ -288,7 +288,7 @@ EXPRESSIONS: list[Expr] = [
     (col("k") > 1) & ((col("k") < 5) & (col("k") != 3)) & ~((col("k") == 2) | (col("k") == 9)),
     lit(5) > col("k"),
     (5 - col("k")) // 2 % 3 / 4,
-    -(-col("k")),
+    -(-col("k")),  # noqa: B002
     ~~(col("k") > 1),
     col("k").is_in([1, None, col("k") + 1]),
     col("k").is_in([]),

@@ -74,7 +74,7 @@ def test_joins_have_duckdbs_rows(how: str, ours: Any, theirs: Any) -> None:
 @pytest.mark.parametrize(
     "keys", [{"on": "k"}, {"left_on": "x", "right_on": "y"}, {"left_on": "v", "right_on": "k"}]
 )
-def test_joins_have_polars_columns_and_rows(how: Any, coalesce: bool | None, keys: dict[str, str]) -> None:
+def test_joins_have_polars_columns_and_rows(how: Any, coalesce: bool | None, keys: dict[str, Any]) -> None:
     left = LEFT.set_column(1, "x", LEFT["x"].cast(pa.int64()))
     right = RIGHT.set_column(0, "k", RIGHT["k"].cast(pa.int64()))
     if keys.get("right_on") == "k":
