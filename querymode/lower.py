@@ -15,7 +15,7 @@ from querymode._abi import AggregatePhase
 from querymode.aggregates import is_splittable
 from querymode.bind import bind, bind_keys, columns_of
 from querymode.errors import error
-from querymode.expr import Column, Expr
+from querymode.expr import Cast, Column, Expr
 from querymode.file_table import FileTable
 from querymode.optimize import optimize, reduces
 from querymode.plan import (
@@ -429,13 +429,18 @@ class _Lowering:
         below = self._sought_on(node.left, sought)
         if node.kind in ("inner", "semi") and len(node.keys) == 1 and reduces(node):
             ((ours, other),) = node.keys
-            below.append((ours, build, other))
+            below.append((self._key_as(node, ours, other), build, other))
         pipe = self._pipe(node.left, left_needed, below)
         for line in pipe.lines:
             line.wire.join(node, line.add_build(build), theirs, needed)
             line.drops_rows = True
         pipe.row_count = None
         return pipe
+
+    def _key_as(self, node: Join, ours: Expr, other: Expr) -> Expr:
+        """A key in the type that the build has it in."""
+        wanted = bind_keys(ours, node.left.schema, other, node.right.schema)[0].type
+        return ours if bind(ours, node.left.schema).type == wanted else Cast(ours, wanted, False)
 
     def _sought_on(self, side: Node, sought: Sequence[_Sought]) -> list[_Sought]:
         return [item for item in sought if _reads_only(item[0], side.schema)]

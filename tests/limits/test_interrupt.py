@@ -43,7 +43,8 @@ times = []
 for _ in range(2):
     print("running", flush=True)
     try:
-        frame.sort("a", "b").collect()
+        side = frame.limit(50_000)
+        side.join(side, how="cross").filter(col("a") > col("b_right")).count()
         print(json.dumps("not interrupted"))
         sys.exit()
     except KeyboardInterrupt:

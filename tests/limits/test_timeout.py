@@ -62,10 +62,16 @@ def test_stops_in_time(frame: DataFrame, name: str) -> None:
     assert frame.filter(col("i") < 0).count() == 0
 
 
+def pairs(frame: DataFrame) -> DataFrame:
+    """Billions of them: minutes of work in little memory."""
+    side = frame.limit(50_000)
+    return side.join(side, how="cross").filter(col("a") > col("b_right")).agg(col("i").max())
+
+
 def test_the_slow_query_is_slow(frame: DataFrame) -> None:
     """What the others stop would go on for seconds."""
     with pytest.raises(QueryTimeoutError):
-        frame.sort("a", "b").collect(timeout=1.5)
+        pairs(frame).collect(timeout=1.5)
 
 
 @pytest.mark.soak
@@ -129,7 +135,7 @@ def test_timeout_while_waiting_for_memory(table: pa.Table) -> None:
 
     def occupy() -> None:
         try:
-            frame.sort("a", "b").collect(timeout=1.5)
+            pairs(frame).collect(timeout=1.5, memory="512MiB")
         except BaseException as failure:
             outcome.append(failure)
 

@@ -257,7 +257,7 @@ def test_a_running_session_is_taken_as_it_is(spark: SparkSession) -> None:
 def test_mistakes_are_found_on_the_driver(paths: list[str]) -> None:
     calls: dict[str, Callable[[], object]] = {
         "INVALID_FILTER": lambda: scan_udf(filter=("id", "above", 5), example=paths[0]),
-        "INVALID_AGGREGATE": lambda: scan_udf(aggregate={"x": ("median", "id")}, example=paths[0]),
+        "INVALID_AGGREGATE": lambda: scan_udf(aggregate={"x": ("middle", "id")}, example=paths[0]),
         "COLUMN_NOT_FOUND": lambda: scan_udf(["idd"], example=paths[0]),
         "TABLE_NOT_FOUND": lambda: scan_udf(example=paths[0] + ".absent"),
         "SCHEMA_MISMATCH": lambda: scan_udf(["id"], schema=StructType([StructField("v", LongType())])),

@@ -72,4 +72,4 @@ def test_local_shows_its_options() -> None:
 
 
 def test_engine_is_small() -> None:
-    assert len(load_wasm()) <= 2_000_000
+    assert len(load_wasm()) <= 2_500_000

@@ -943,9 +943,9 @@ fn page_of(index: *const page_index.OffsetIndex, row: u64) usize {
 }
 
 /// The most that a codec makes of a byte. Snappy copies 64 bytes with 3, LZ4 255 with 1, deflate 258
-/// with 2 bits; a zstd block of 4 bytes gives 128 KiB. A brotli meta-block gives 16 MiB: its length takes
-/// 28 bits, its kinds of blocks, distances and contexts 13, and each of three prefix codes 10 at least,
-/// more than 8 bytes together.
+/// with 2 bits; a zstd block of 4 bytes gives 128 KiB. A brotli meta-block of 8 bytes gives up to 16 MiB, of
+/// which an eighth is believed: memory is taken before it is known what a page holds, and all of it would
+/// let a damaged page of 1 KiB ask for 2 GiB. Pages of zeros from 64 MiB on are refused for it.
 pub fn ratio_max(codec: metadata.Codec) u64 {
     return switch (codec) {
         .uncompressed => 1,
@@ -953,7 +953,7 @@ pub fn ratio_max(codec: metadata.Codec) u64 {
         .lz4, .lz4_raw => 256,
         .gzip => 1032,
         .zstd => 1 << 15,
-        .brotli => 1 << 21,
+        .brotli => 1 << 18,
         .lzo => 256,
     };
 }
