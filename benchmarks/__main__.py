@@ -7,7 +7,7 @@ import importlib
 import sys
 import time
 
-PARTS = ("host", "startup", "kernels", "codecs", "parquet", "smoke")
+PARTS = ("host", "startup", "kernels", "codecs", "parquet", "queries", "smoke")
 
 
 def main() -> int:
