@@ -45,6 +45,10 @@ RANGE_PART = 0.3
 LIKE_PART = 0.1
 NULL_PART = 0.05
 OTHER_PART = 0.3
+#: Who asks for some of the groups by what they add up to wants few of them.
+HAVING_PART = 0.1
+#: What is left between two bounds, at least.
+RANGE_LEAST = 1e-4
 #: Values of a column of which nothing is known, at most.
 DISTINCT_UNKNOWN = 10_000.0
 DAY = 86_400
@@ -55,14 +59,24 @@ _bounds: weakref.WeakKeyDictionary[FileTable, Bounds] = weakref.WeakKeyDictionar
 
 
 class Estimate:
-    """Rows, and for columns of which something is known: how many values, and between which bounds."""
+    """Rows, and for columns of which something is known: how many values, and between which bounds.
 
-    __slots__ = ("bounds", "distinct", "rows")
+    `aggregates` are the columns that groups add up to.
+    """
 
-    def __init__(self, rows: float, distinct: dict[str, float], bounds: Bounds) -> None:
+    __slots__ = ("aggregates", "bounds", "distinct", "rows")
+
+    def __init__(
+        self,
+        rows: float,
+        distinct: dict[str, float],
+        bounds: Bounds,
+        aggregates: frozenset[str] = frozenset(),
+    ) -> None:
         self.rows = rows
         self.distinct = distinct
         self.bounds = bounds
+        self.aggregates = aggregates
 
     def values_of(self, key: Expr) -> float:
         """How many values an expression has."""
@@ -75,7 +89,8 @@ class Estimate:
 
     def scaled(self, rows: float) -> Estimate:
         rows = max(1.0, rows)
-        return Estimate(rows, {name: min(count, rows) for name, count in self.distinct.items()}, self.bounds)
+        distinct = {name: min(count, rows) for name, count in self.distinct.items()}
+        return Estimate(rows, distinct, self.bounds, self.aggregates)
 
 
 class Estimator:
@@ -115,14 +130,16 @@ class Estimator:
 
     def _of_project(self, node: Project) -> Estimate:
         below = self.of(node.input)
-        distinct, bounds = {}, {}
+        distinct, bounds, aggregates = {}, {}, set()
         for name, item in node.items:
             if isinstance(item, Column):
+                if item.name in below.aggregates:
+                    aggregates.add(name)
                 if item.name in below.distinct:
                     distinct[name] = below.distinct[item.name]
                 if item.name in below.bounds:
                     bounds[name] = below.bounds[item.name]
-        return Estimate(below.rows, distinct, bounds)
+        return Estimate(below.rows, distinct, bounds, frozenset(aggregates))
 
     def _of_groups(self, node: GroupBy) -> Estimate:
         below = self.of(node.input)
@@ -132,7 +149,8 @@ class Estimator:
             distinct[name] = below.values_of(key)
             rows *= distinct[name]
         rows = min(rows, below.rows)
-        return Estimate(rows, {name: min(count, rows) for name, count in distinct.items()}, {})
+        calls = frozenset(name for name, _ in node.calls) if node.keys else frozenset[str]()
+        return Estimate(rows, {name: min(count, rows) for name, count in distinct.items()}, {}, calls)
 
     def _of_join(self, node: Join) -> Estimate:
         left, right = self.of(node.left), self.of(node.right)
@@ -252,9 +270,27 @@ def as_number(value: object) -> float | None:
 def selectivity(predicate: Expr, below: Estimate) -> float:
     """The part of rows for which it is true."""
     part = 1.0
+    # The two ends of a range speak of one column: what they leave is between them.
+    ends: dict[str, float] = {}
     for term in conjuncts(predicate):
-        part *= _part(term, below)
+        name = _limited(term, below)
+        if name is None:
+            part *= _part(term, below)
+        else:
+            ends[name] = ends.get(name, 1.0) - (1 - _part(term, below))
+    for left in ends.values():
+        part *= max(left, RANGE_LEAST)
     return max(part, 1e-6)
+
+
+def _limited(term: Expr, below: Estimate) -> str | None:
+    """The column of known bounds that a comparison with a constant gives one end."""
+    if not isinstance(term, Compare) or term.op in (CompareOp.EQ, CompareOp.NEQ):
+        return None
+    for column, literal in ((term.left, term.right), (term.right, term.left)):
+        if isinstance(column, Column) and _position(column, literal, below) is not None:
+            return column.name
+    return None
 
 
 def _part(term: Expr, below: Estimate) -> float:
@@ -298,7 +334,7 @@ def _compare_part(term: Compare, below: Estimate) -> float:
         return 1 - _equal_part(left, below)
     position = _position(left, right, below)
     if position is None:
-        return RANGE_PART
+        return HAVING_PART if _is_having(term, below) else RANGE_PART
     return position if op in (CompareOp.LT, CompareOp.LTE) else 1 - position
 
 
@@ -306,7 +342,13 @@ def _between_part(term: Between, below: Estimate) -> float:
     low, high = _position(term.value, term.low, below), _position(term.value, term.high, below)
     if low is None or high is None:
         return RANGE_PART / 2
-    return max(high - low, 1e-4)
+    return max(high - low, RANGE_LEAST)
+
+
+def _is_having(term: Compare, below: Estimate) -> bool:
+    names: set[str] = set()
+    columns_of(term, names)
+    return not names.isdisjoint(below.aggregates)
 
 
 def _position(column: Expr, literal: Expr, below: Estimate) -> float | None:

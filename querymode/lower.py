@@ -307,8 +307,9 @@ def _prune_by(branch: Branch, line: _Line) -> None:
         branch.pruning = rewrite(line.leading, branch.source.schema)
 
 
-#: A key of rows that a join will look for in its build: rows that it cannot find there need not be read.
-_Sought = tuple[Expr, "Build", Expr]
+#: The keys that a join will look for in its build, and how the build calls them: rows that it cannot find
+#: there need not be read.
+_Sought = tuple[tuple[Expr, ...], "Build", tuple[Expr, ...]]
 
 
 class _Lowering:
@@ -363,15 +364,16 @@ class _Lowering:
         columns = node.schema.indices(needed)
         branch = Branch(source, columns)
         branch.scan = node
-        branch.sought = tuple(str(key) for key, _, _ in sought)
+        branch.sought = tuple(", ".join(map(str, keys)) for keys, _, _ in sought)
         line = _Line(Wire(node.schema.part(columns)), branch)
-        for key, build, their_key in sought:
+        for keys, build, their_keys in sought:
             index = line.add_build(build)
-            line.wire.in_build(index, [bind(key, line.wire.schema).wire])
+            line.wire.in_build(index, [bind(key, line.wire.schema).wire for key in keys])
             line.drops_rows = True
-            if isinstance(key, Column) and isinstance(source, FileTable):
-                name = source.schema.field(node.schema.index(key.name))[0]
-                line.key_ranges.append(KeyRange(name, build, their_key))
+            for key, their_key in zip(keys, their_keys, strict=True):
+                if isinstance(key, Column) and isinstance(source, FileTable):
+                    name = source.schema.field(node.schema.index(key.name))[0]
+                    line.key_ranges.append(KeyRange(name, build, their_key))
         return _Pipe([line], parallel=source.lane_count > 1, row_count=source.row_count)
 
     def _union(self, node: Union, needed: set[str] | None) -> _Pipe:
@@ -401,9 +403,9 @@ class _Lowering:
 
     def _project(self, node: Project, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
         items = dict(node.items)
-        below = []
-        for key, build, their_key in sought:
-            below.append((substitute(key, items), build, their_key))
+        below = [
+            (tuple(substitute(key, items) for key in ours), build, theirs) for ours, build, theirs in sought
+        ]
         pipe = self._pipe(node.input, node.columns_read(needed), below)
         kept = [(name, item) for name, item in node.items if needed is None or name in needed]
         for line in pipe.lines:
@@ -427,9 +429,9 @@ class _Lowering:
         wire.build(keys, null_equal=node.null_equal)
         build = Build(right.close(), wire.encoded())
         below = self._sought_on(node.left, sought)
-        if node.kind in ("inner", "semi") and len(node.keys) == 1 and reduces(node):
-            ((ours, other),) = node.keys
-            below.append((self._key_as(node, ours, other), build, other))
+        if node.kind in ("inner", "semi") and not node.null_equal and reduces(node):
+            ours = tuple(self._key_as(node, own, other) for own, other in node.keys)
+            below.append((ours, build, tuple(other for _, other in node.keys)))
         pipe = self._pipe(node.left, left_needed, below)
         for line in pipe.lines:
             line.wire.join(node, line.add_build(build), theirs, needed)
@@ -443,16 +445,18 @@ class _Lowering:
         return ours if bind(ours, node.left.schema).type == wanted else Cast(ours, wanted, False)
 
     def _sought_on(self, side: Node, sought: Sequence[_Sought]) -> list[_Sought]:
-        return [item for item in sought if _reads_only(item[0], side.schema)]
+        return [item for item in sought if all(_reads_only(key, side.schema) for key in item[0])]
 
     # ---- steps over all rows ----
 
     def _group_by(self, node: GroupBy, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
         keys = dict(node.keys)
-        below = []
-        for key, build, their_key in sought:
-            if _reads_only(key, Schema((name, node.schema.type_of(name)) for name in keys)):
-                below.append((substitute(key, keys), build, their_key))
+        known = Schema((name, node.schema.type_of(name)) for name in keys)
+        below = [
+            (tuple(substitute(key, keys) for key in ours), build, theirs)
+            for ours, build, theirs in sought
+            if all(_reads_only(key, known) for key in ours)
+        ]
         pipe = self._pipe(node.input, node.columns_read(needed), below)
         if not pipe.parallel:
             for line in pipe.lines:

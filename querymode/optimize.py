@@ -2,7 +2,7 @@
 
     normal forms   right and full joins become left ones, ORs lose what all their branches share
     filters        go down to the scans, and become keys of joins on their way
-    joins          inner ones are put in an order by estimated size; the smaller side is built
+    joins          inner, semi and anti ones are put in an order by estimated size; the smaller side is built
     reduction      the large side of a semi, anti or left join is cut down to the keys of the small one first
 
 A node that several others read is rewritten once, and stays one node.
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 REDUCE_FACTOR = 4
 #: Expressions of at most so many parts are computed twice, if that takes a filter further down.
 CHEAP_SIZE = 5
+#: The side that it is cut down to is kept in memory: it must not have more rows than this.
+KEPT_ROWS_MAX = 2_000_000
 #: A build is worth asking before rows are read where it leaves at most this part of them.
 SOUGHT_PART = 0.7
 
@@ -65,6 +67,8 @@ def reduces(join: Join) -> bool:
     """Whether so few rows of the left side find a match that looking first pays."""
     estimator = Estimator()
     left, right = estimator.of(join.left), estimator.of(join.right)
+    if len(join.keys) > 1 and right.rows <= SOUGHT_PART * left.rows:
+        return True
     return any(right.values_of(theirs) <= SOUGHT_PART * left.values_of(ours) for ours, theirs in join.keys)
 
 
@@ -157,7 +161,7 @@ class _Optimizer:
             return self._push(_reordered(swapped, node), terms)
         if node.kind == "full":
             return self._full(node, terms)
-        if node.kind in ("inner", "cross") and not node.null_equal:
+        if node.kind in ("inner", "cross", "semi", "anti") and not node.null_equal:
             return self._inner(node, terms)
         kind = node.kind
         left_names, right_names = set(node.left.schema.names), set(node.right.schema.names)
@@ -172,54 +176,31 @@ class _Optimizer:
             if semi is not None:
                 rest = [term for term in above if term is not semi]
                 if not any(node.mark in columns_in(term) for term in rest):
-                    return self._with_mark(node, [*below, *rest])
+                    return self._inner(node, terms)
         return _filtered(self._outer(node, kind, below), above)
 
-    def _with_mark(self, node: Join, terms: list[Expr]) -> Node:
-        """Only rows that match are wanted: a semi-join, whose mark is TRUE wherever it is asked for."""
-        semi = self._outer(Join(node.left, node.right, "semi", node.keys, node.residual), "semi", terms)
-        names = [(name, Column(name)) for name in node.left.schema.names]
-        assert node.mark is not None
-        return Project(semi, [*names, (node.mark, Literal(True))])
-
     def _outer(self, node: Join, kind: str, terms: list[Expr]) -> Node:
-        right_names = set(node.right.schema.names)
-        to_right: list[Expr] = []
-        residual: list[Expr] = []
-        keys = list(node.keys)
-        left_names = set(node.left.schema.names)
-        for term in conjuncts(node.residual) if node.residual is not None else []:
-            names = columns_in(term)
-            pair = _as_key(term, left_names, right_names)
-            if names and names <= right_names:
-                to_right.append(term)
-            elif pair is not None and kind != "mark":
-                keys.append(pair)
-            else:
-                residual.append(term)
+        keys, residual, to_right = _conditions(node, set(node.left.schema.names))
         left = self._push(node.left, terms)
         right = self._push(node.right, to_right)
-        rest = all_of(residual) if residual else None
-        if kind in ("semi", "anti", "left", "single") and not node.null_equal:
-            right = self._reduced(left, right, keys)
-        return Join(left, right, kind, keys, rest, mark=node.mark, null_equal=node.null_equal)
+        if kind in ("left", "single") and not node.null_equal:
+            right = self.reduced(left, right, keys)
+        return Join(left, right, kind, keys, residual, mark=node.mark, null_equal=node.null_equal)
 
-    def _reduced(self, left: Node, right: Node, keys: Sequence[tuple[Expr, Expr]]) -> Node:
-        """The right side without rows whose keys the left side has not, where that is most of them."""
-        if not keys:
-            return right
+    def can_reduce(self, left: Node, right: Node) -> bool:
+        """Whether the right side is best cut down to the keys of the left one, which is then kept."""
         ours, theirs = self._estimator.of(left), self._estimator.of(right)
-        if theirs.rows < REDUCE_FACTOR * ours.rows or not self._is_cheap_twice(left):
+        return theirs.rows >= REDUCE_FACTOR * ours.rows and ours.rows < KEPT_ROWS_MAX
+
+    def reduced(self, left: Node, right: Node, keys: Sequence[tuple[Expr, Expr]]) -> Node:
+        """The right side without rows whose keys the left side has not, where that is most of them."""
+        if not keys or not self.can_reduce(left, right):
             return right
         self._reductions += 1
         items = [(f"key {place} of side {self._reductions}", key) for place, (key, _) in enumerate(keys)]
         wanted = Project(left, items)
         pairs = [(other, Column(name)) for (name, _), (_, other) in zip(items, keys, strict=True)]
         return Join(right, wanted, "semi", pairs)
-
-    def _is_cheap_twice(self, node: Node) -> bool:
-        """It will be kept: rows that are many would have to be held in memory."""
-        return self._estimator.of(node).rows < 2_000_000
 
     def _full(self, node: Join, terms: list[Expr]) -> Node:
         """Rows of the left side with their matches, and those of the right side that have none."""
@@ -234,35 +215,57 @@ class _Optimizer:
         return _filtered(Union([renamed, Project(alone, items)]), terms)
 
     def _inner(self, node: Join, terms: list[Expr]) -> Node:
-        relations: list[Node] = []
-        found: list[Expr] = []
-        self._flatten(node, relations, found, is_first=True)
-        found += terms
-        return _reordered(self._ordered(relations, found), node)
+        joins = _Joins(list(terms))
+        self._flatten(node, joins, is_first=True)
+        made = self._ordered(joins)
+        if joins.marks:
+            # Only rows that match were asked for: the marks are TRUE for all that are left.
+            items: list[tuple[str, Expr]] = [(name, Column(name)) for name in made.schema.names]
+            made = Project(made, items + [(name, Literal(True)) for name in joins.marks])
+        return _reordered(made, node)
 
-    def _flatten(
-        self, node: Node, relations: list[Node], terms: list[Expr], *, is_first: bool = False
-    ) -> None:
-        """Inner joins in a row are one set of relations and one set of conditions.
+    def _flatten(self, node: Node, joins: _Joins, *, is_first: bool = False) -> None:
+        """Joins in a row that keep or drop rows of their inputs are one set of relations and conditions.
 
         What several nodes read is a relation of its own, but for the first join, which is being rewritten.
+        Conditions of a node come before those below it: a mark must know whether somebody asks for it.
         """
         if is_first or self._uses.get(id(node), 0) <= 1:
-            if isinstance(node, Join) and node.kind in ("inner", "cross") and not node.null_equal:
-                self._flatten(node.left, relations, terms)
-                self._flatten(node.right, relations, terms)
-                terms += [Compare(CompareOp.EQ, ours, theirs) for ours, theirs in node.keys]
-                if node.residual is not None:
-                    terms += conjuncts(node.residual)
-                return
             if isinstance(node, Filter):
-                self._flatten(node.input, relations, terms)
-                terms += conjuncts(node.predicate)
+                joins.terms += conjuncts(node.predicate)
+                self._flatten(node.input, joins)
                 return
-        relations.append(node)
+            if isinstance(node, Join) and not node.null_equal:
+                if node.kind in ("inner", "cross"):
+                    joins.terms += [Compare(CompareOp.EQ, ours, theirs) for ours, theirs in node.keys]
+                    if node.residual is not None:
+                        joins.terms += conjuncts(node.residual)
+                    self._flatten(node.left, joins)
+                    self._flatten(node.right, joins)
+                    return
+                asked = _asked_for(joins.terms, node.mark) if node.kind == "mark" else None
+                if asked is not None:
+                    rest = [term for term in joins.terms if term is not asked]
+                    if not any(node.mark in columns_in(term) for term in rest):
+                        joins.terms = rest
+                        assert node.mark is not None
+                        joins.marks.append(node.mark)
+                        joins.reducers.append(self._reducer(node, "semi"))
+                        self._flatten(node.left, joins)
+                        return
+                elif node.kind in ("semi", "anti"):
+                    joins.reducers.append(self._reducer(node, node.kind))
+                    self._flatten(node.left, joins)
+                    return
+        joins.relations.append(node)
 
-    def _ordered(self, relations: list[Node], given: list[Expr]) -> Node:
-        terms = [part for term in given for part in conjuncts(factored(term))]
+    def _reducer(self, node: Join, kind: str) -> _Reducer:
+        keys, residual, to_right = _conditions(node, set(node.left.schema.names))
+        return _Reducer(kind, self._push(node.right, to_right), keys, residual)
+
+    def _ordered(self, joins: _Joins) -> Node:
+        relations = joins.relations
+        terms = [part for term in joins.terms for part in conjuncts(factored(term))]
         names = [set(relation.schema.names) for relation in relations]
         own: list[list[Expr]] = [[] for _ in relations]
         between: list[Expr] = []
@@ -278,7 +281,7 @@ class _Optimizer:
                 if implied is not None:
                     own[i].append(implied)
         parts = [self._push(relation, own[i]) for i, relation in enumerate(relations)]
-        return _Order(parts, between, self._estimator).joined()
+        return _Order(parts, between, joins.reducers, self, self._estimator).joined()
 
 
 _RULES: dict[type[Node], Callable[..., Node]] = {
@@ -295,33 +298,107 @@ _RULES: dict[type[Node], Callable[..., Node]] = {
 }
 
 
+class _Reducer:
+    """A semi or anti join without its left side: it keeps rows or drops them, wherever its keys are."""
+
+    def __init__(
+        self, kind: str, right: Node, keys: Sequence[tuple[Expr, Expr]], residual: Expr | None
+    ) -> None:
+        self.kind = kind
+        self.right = right
+        self.keys = keys
+        self.residual = residual
+        self._inner_names = set(right.schema.names)
+        self.names: set[str] = set()
+        for ours, _ in keys:
+            self.names |= columns_in(ours)
+        if residual is not None:
+            self.names |= columns_in(residual) - self._inner_names
+
+    def fits(self, names: Iterable[str]) -> bool:
+        """Whether it can be joined to a relation of these columns: a condition reads both sides by name."""
+        there = set(names)
+        return self.names <= there and (self.residual is None or not there & self._inner_names)
+
+
+class _Joins:
+    """What a tree of joins is made of."""
+
+    def __init__(self, terms: list[Expr]) -> None:
+        self.relations: list[Node] = []
+        self.reducers: list[_Reducer] = []
+        self.terms = terms
+        #: Names of marks that are TRUE once all reducers are done.
+        self.marks: list[str] = []
+
+
 class _Order:
     """Joins relations two by two, always the pair with the fewest rows next."""
 
-    def __init__(self, parts: list[Node], terms: list[Expr], estimator: Estimator) -> None:
+    def __init__(
+        self,
+        parts: list[Node],
+        terms: list[Expr],
+        reducers: list[_Reducer],
+        optimizer: _Optimizer,
+        estimator: Estimator,
+    ) -> None:
         self._parts = parts
         self._terms = terms
+        self._reducers = reducers
+        self._optimizer = optimizer
         self._estimator = estimator
         self._pairs: dict[tuple[int, int], Join] = {}
         self._made: list[Node] = list(parts)
 
     def joined(self) -> Node:
-        while len(self._parts) > 1:
-            best: tuple[tuple[bool, float, int, int], Join] | None = None
-            for i in range(len(self._parts)):
-                for j in range(i + 1, len(self._parts)):
-                    join = self._known_pair(self._parts[i], self._parts[j])
-                    rows = self._estimator.of(join).rows
-                    rank = (not join.keys, rows, i, j)
-                    if best is None or rank < best[0]:
-                        best = (rank, join)
-            assert best is not None
-            (_, _, i, j), join = best
+        while len(self._parts) > 1 or self._reducers:
+            pair = self._best_pair()
+            reducer = self._best_reducer()
+            if reducer is not None and (pair is None or reducer[0] <= pair[0]):
+                self._reduce(*reducer[1])
+                continue
+            assert pair is not None
+            (_, _, i, j), join = pair
             self._terms = [term for term in self._terms if not self._is_used(term, join)]
             del self._parts[j]
             self._parts[i] = join
             self._made.append(join)
         return _filtered(self._parts[0], self._terms)
+
+    def _best_pair(self) -> tuple[tuple[bool, float, int, int], Join] | None:
+        best: tuple[tuple[bool, float, int, int], Join] | None = None
+        for i in range(len(self._parts)):
+            for j in range(i + 1, len(self._parts)):
+                join = self._known_pair(self._parts[i], self._parts[j])
+                rank = (not join.keys, self._estimator.of(join).rows, i, j)
+                if best is None or rank < best[0]:
+                    best = (rank, join)
+        return best
+
+    def _best_reducer(self) -> tuple[tuple[bool, float, int, int], tuple[int, _Reducer]] | None:
+        """The rank is of the same kind: what it leaves, or what it takes to build its right side."""
+        best: tuple[tuple[bool, float, int, int], tuple[int, _Reducer]] | None = None
+        for j, reducer in enumerate(self._reducers):
+            for i, part in enumerate(self._parts):
+                if not reducer.fits(part.schema.names):
+                    continue
+                join = Join(part, reducer.right, reducer.kind, reducer.keys, reducer.residual)
+                self._made.append(join)
+                rows = self._estimator.of(join).rows
+                if not self._optimizer.can_reduce(part, reducer.right):
+                    rows = max(rows, self._estimator.of(reducer.right).rows)
+                rank = (not reducer.keys, rows, i, j)
+                if best is None or rank < best[0]:
+                    best = (rank, (i, reducer))
+        return best
+
+    def _reduce(self, place: int, reducer: _Reducer) -> None:
+        left = self._parts[place]
+        right = self._optimizer.reduced(left, reducer.right, reducer.keys)
+        self._parts[place] = Join(left, right, reducer.kind, reducer.keys, reducer.residual)
+        self._reducers.remove(reducer)
+        self._made.append(self._parts[place])
 
     def _is_used(self, term: Expr, join: Join) -> bool:
         return columns_in(term) <= set(join.schema.names)
@@ -433,6 +510,24 @@ def _as_key(term: Expr, left: set[str], right: set[str]) -> tuple[Expr, Expr] | 
     if first <= right and second <= left:
         return term.right, term.left
     return None
+
+
+def _conditions(node: Join, left: set[str]) -> tuple[list[tuple[Expr, Expr]], Expr | None, list[Expr]]:
+    """A join's keys, what else it asks of both sides, and what it asks of its right side alone."""
+    right = set(node.right.schema.names)
+    keys = list(node.keys)
+    residual: list[Expr] = []
+    to_right: list[Expr] = []
+    for term in conjuncts(node.residual) if node.residual is not None else []:
+        names = columns_in(term)
+        pair = _as_key(term, left, right)
+        if names and names <= right:
+            to_right.append(term)
+        elif pair is not None and node.kind != "mark":
+            keys.append(pair)
+        else:
+            residual.append(term)
+    return keys, all_of(residual) if residual else None, to_right
 
 
 def _asked_for(terms: Iterable[Expr], mark: str | None) -> Expr | None:
