@@ -89,6 +89,7 @@ test {
     _ = @import("kernel/text_make.zig");
     _ = @import("kernel/text_search.zig");
     _ = @import("kernel/time_format.zig");
+    _ = @import("kernel/wide_arithmetic.zig");
     _ = @import("operator/accumulate/collected.zig");
     _ = @import("operator/accumulate/counts.zig");
     _ = @import("operator/accumulate/extremes.zig");

@@ -292,6 +292,12 @@ pub fn rescale(
 ) Error!bool {
     assert(values.len == out.len);
     const scaler: Scaler(From, To) = .init(delta_scale, precision_limit);
+    if (From == i64 and scaler.is_safe(longest_bits(values))) {
+        // Nothing can leave 64 bits or the limit: most columns of prices and quantities.
+        const factor: i64 = @intCast(scaler.factor);
+        for (out, values) |*to, value| to.* = @intCast(value *% factor);
+        return false;
+    }
     var fits = true;
     for (out, values) |*to, value| {
         const result = scaler.apply(value);
@@ -304,6 +310,20 @@ pub fn rescale(
             return s.apply(value) == null;
         }
     }.fails);
+}
+
+/// Bits of the longest magnitude: n bits hold numbers from -2^n to 2^n - 1.
+fn longest_bits(values: []const i64) u32 {
+    var longest: u64 = 0;
+    for (values) |value| longest |= @bitCast(value ^ (value >> 63));
+    return 64 - @as(u32, @clz(longest));
+}
+
+/// Whether a cast changes nothing but the storage, from 64 bits to 128.
+pub fn only_widens(from: DataType, to: DataType) bool {
+    if (from.layout() != .i64 or to.layout() != .i128) return false;
+    if (to.tag == .i128) return from.tag == .i64;
+    return from.tag == .decimal and to.tag == .decimal and from.scale == to.scale and from.precision <= to.precision;
 }
 
 fn Scaler(comptime From: type, comptime To: type) type {
@@ -327,6 +347,14 @@ fn Scaler(comptime From: type, comptime To: type) type {
             const factor: Wide = @intCast(powers_of_ten[digits]);
             const bound = if (delta > 0) @divTrunc(limit, factor) else limit;
             return .{ .kind = if (delta > 0) .up else .down, .factor = factor, .bound = bound };
+        }
+
+        /// Whether numbers of so many bits stay inside the bound, and their products inside 64 bits.
+        fn is_safe(self: *const Self, bits: u32) bool {
+            if (self.kind != .up and self.factor != 1) return false;
+            if (self.kind == .beyond_up or self.kind == .beyond_down) return false;
+            const factor_bits = @bitSizeOf(Wide) - @as(u32, @clz(self.factor));
+            return bits + factor_bits <= 62 and @as(i128, 1) << @intCast(bits) <= self.bound;
         }
 
         /// The greatest magnitude a result may have.

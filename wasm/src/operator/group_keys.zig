@@ -175,16 +175,32 @@ inline fn float_bits(comptime T: type, comptime Word: type, value: T) Word {
 
 fn add_texts(column: *const Column, rows: *const Rows, target: []u64) bool {
     var longest: u32 = 0;
+    if (rows.rows == null and column.validity == null) {
+        for (target, column.offsets[0..target.len], column.offsets[1..][0..target.len]) |*word, start, end| {
+            const size = end - start;
+            longest = @max(longest, size);
+            word.* = text_word(column.data, start, @min(size, packed_text_max));
+        }
+        return longest <= packed_text_max;
+    }
     for (target, 0..) |*word, i| {
         const row = if (rows.rows) |chosen| chosen[i] else i;
         if (!column.is_valid(row)) continue;
         const start = column.offsets[row];
         const size = column.offsets[row + 1] - start;
         longest = @max(longest, size);
-        const short = @min(size, packed_text_max);
-        word.* = hash.short_words(column.data, start, short)[0] | @as(u64, short) << 56;
+        word.* = text_word(column.data, start, @min(size, packed_text_max));
     }
     return longest <= packed_text_max;
+}
+
+/// Up to seven bytes, and their number in the eighth.
+inline fn text_word(data: []const u8, start: u32, size: u32) u64 {
+    const loaded = if (data.len - start < 8)
+        hash.short_words(data, start, size)[0]
+    else
+        std.mem.readInt(u64, data[start..][0..8], .little);
+    return loaded & ((@as(u64, 1) << @intCast(8 * size)) - 1) | @as(u64, size) << 56;
 }
 
 /// One key of up to 128 bits that is not NULL.

@@ -25,6 +25,8 @@ const JoinTable = join_table.JoinTable;
 const schema = @import("../core/schema.zig");
 const text_case = @import("../kernel/text_case.zig");
 const utf8 = @import("../core/utf8.zig");
+const wide_arithmetic = @import("../kernel/wide_arithmetic.zig");
+const expression_module = @This();
 const Column = column_module.Column;
 const DataType = schema.DataType;
 const Layout = schema.Layout;
@@ -501,6 +503,10 @@ fn operand(comptime T: type, expression: *const Expression, column: *const Colum
 fn evaluate_arithmetic(arena: std.mem.Allocator, result_type: DataType, node: Expression.Arithmetic, chunk: *const Chunk) Error!Column {
     const count = chunk.row_count;
     if (node.left.is_null_literal() or node.right.is_null_literal()) return all_null(arena, result_type, count);
+    if (result_type.layout() == .i128) switch (node.op) {
+        inline .add, .subtract, .multiply => |op| return evaluate_wide(op, arena, result_type, node, chunk),
+        .divide, .divide_integer, .modulo => {},
+    };
     // A literal is not spread out: its one value is the operand.
     const left = if (node.left.is_literal()) node.left.node.literal else try evaluate(arena, node.left, chunk);
     const right = if (node.right.is_literal()) node.right.node.literal else try evaluate(arena, node.right, chunk);
@@ -525,9 +531,68 @@ fn evaluate_arithmetic(arena: std.mem.Allocator, result_type: DataType, node: Ex
     }
 }
 
+/// `+`, `-` and `*` of 128 bits. An operand that was only widened for it is taken as it was.
+fn evaluate_wide(comptime op: arithmetic.ArithmeticOp, arena: std.mem.Allocator, result_type: DataType, node: Expression.Arithmetic, chunk: *const Chunk) Error!Column {
+    const count = chunk.row_count;
+    const left: WideOperand = try .evaluate(arena, node.left, chunk);
+    const right: WideOperand = try .evaluate(arena, node.right, chunk);
+    const validity = try both_valid(arena, count, left.validity, right.validity);
+    const out = try arena.alignedAlloc(i128, .fromByteUnits(column_module.alignment), count);
+    const checked = try rows_that_matter(arena, chunk, validity);
+    const precision: u8 = if (result_type.tag == .decimal) result_type.precision else 0;
+    if (wide_arithmetic.binary(op, left.operand, right.operand, out)) |bits| {
+        const fits = precision == 0 or @as(u128, 1) << @intCast(bits) < std.math.powi(u128, 10, precision) catch unreachable; // 10^38 fits
+        if (!fits) try check_precision(i128, out, checked, precision);
+    } else {
+        // Long numbers, or NULLs that hold some: row by row.
+        const a = try left.spread(arena);
+        const b = try right.spread(arena);
+        const bits: ?[]u8 = if (checked) |known| @constCast(known) else null;
+        _ = try arithmetic.binary(i128, op, a, b, bits, .fail, out);
+        if (precision != 0) try check_precision(i128, out, checked, precision);
+    }
+    return .{ .type = result_type, .row_count = count, .validity = validity, .data = std.mem.sliceAsBytes(out) };
+}
+
+const WideOperand = struct {
+    operand: wide_arithmetic.Operand,
+    validity: ?[]const u8,
+
+    fn evaluate(arena: std.mem.Allocator, expression: *const Expression, chunk: *const Chunk) Error!WideOperand {
+        if (expression.is_literal()) return .{ .operand = .{ .scalar = expression.node.literal.values(i128)[0] }, .validity = null };
+        if (expression.node == .cast and cast.only_widens(expression.node.cast.value.type, expression.type)) {
+            const value = try expression_module.evaluate(arena, expression.node.cast.value, chunk);
+            return .{ .operand = .{ .narrow = value.values(i64) }, .validity = value.validity };
+        }
+        const value = try expression_module.evaluate(arena, expression, chunk);
+        return .{ .operand = .{ .values = value.values(i128) }, .validity = value.validity };
+    }
+
+    fn spread(self: *const WideOperand, arena: std.mem.Allocator) Error!arithmetic.Operand(i128) {
+        switch (self.operand) {
+            .values => |values| return .{ .values = values },
+            .scalar => |value| return .{ .scalar = value },
+            .narrow => |values| {
+                const wide = try arena.alloc(i128, values.len);
+                for (wide, values) |*to, value| to.* = value;
+                return .{ .values = wide };
+            },
+        }
+    }
+};
+
 /// A decimal's value has no more digits than its type, however much its storage could hold.
 pub fn check_precision(comptime T: type, values: []const T, validity: ?[]const u8, precision: u8) error{OutOfRange}!void {
     const limit = std.math.powi(i128, 10, precision) catch unreachable; // 10^38 fits
+    if (T == i128) {
+        // Comparing 128 bits takes several steps a row; the longest upper half says enough, mostly.
+        var longest: u64 = 0;
+        for (values) |value| {
+            const top: i64 = @truncate(value >> 64);
+            longest |= @bitCast(top ^ (top >> 63));
+        }
+        if (longest < @as(u64, @intCast(limit >> 64))) return;
+    }
     var beyond = false;
     for (values) |value| beyond = beyond or value >= limit or value <= -limit;
     if (!beyond) return;
