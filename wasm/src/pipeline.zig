@@ -741,10 +741,12 @@ fn same_storage(a: schema.DataType, b: schema.DataType) bool {
 }
 
 /// New columns from old ones. Where something is computed, rows that a filter took out are left
-/// behind first: less to compute, and the steps behind need no selection.
+/// behind first: less to compute, and the steps behind need no selection. Unless they are few: then moving
+/// the others costs more.
 fn project(arena: std.mem.Allocator, items: []const plan_module.Named, chunk: *const Chunk) Error!Chunk {
     var source = chunk.*;
-    if (chunk.selection != null and !only_columns(items)) {
+    const leaves_most = if (chunk.selection) |selection| selection.count >= chunk.row_count / 8 * 7 else true;
+    if (!leaves_most and !only_columns(items)) {
         const rows = try selected_rows(arena, chunk);
         source = .{ .row_count = @intCast(rows.len), .columns = try take_columns(arena, chunk.columns, rows) };
     }

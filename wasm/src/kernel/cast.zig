@@ -704,7 +704,11 @@ fn is_utc(data_type: DataType) bool {
 
 /// Timestamps of one unit differ in the zone they are shown in, not in their values.
 fn only_renames(from: DataType, to: DataType) bool {
-    return from.tag == to.tag and kind_of(to) == .moment and from.unit == to.unit;
+    if (from.tag != to.tag) return false;
+    if (to.tag == .decimal) {
+        return from.layout() == to.layout() and from.scale == to.scale and from.precision <= to.precision;
+    }
+    return kind_of(to) == .moment and from.unit == to.unit;
 }
 
 /// What stays the same for all blocks of one cast.

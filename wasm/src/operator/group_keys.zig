@@ -185,7 +185,7 @@ fn add_texts(column: *const Column, rows: *const Rows, target: []u64) bool {
     }
     for (target, 0..) |*word, i| {
         const row = if (rows.rows) |chosen| chosen[i] else i;
-        if (!column.is_valid(row)) continue;
+        if (column.validity != null and !column.is_valid(row)) continue;
         const start = column.offsets[row];
         const size = column.offsets[row + 1] - start;
         longest = @max(longest, size);
