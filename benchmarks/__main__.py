@@ -7,7 +7,7 @@ import importlib
 import sys
 import time
 
-PARTS = ("host", "startup", "kernels", "codecs", "parquet", "queries", "smoke")
+PARTS = ("host", "startup", "planning", "kernels", "codecs", "parquet", "queries", "operators", "smoke")
 
 
 def main() -> int:

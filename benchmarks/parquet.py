@@ -140,14 +140,20 @@ def _compare(
 # ---- small reads ----
 
 
-def _points(table: Table, path: Path) -> None:
-    """`id = x` returning three columns of ten million rows."""
+def write_points(path: Path) -> None:
+    """Ten million rows in the order of their `id`, with an index of their pages."""
     random = np.random.default_rng(1)
     ids = np.arange(POINT_ROWS)
     columns = {"id": ids, "v": random.random(POINT_ROWS), "txt": np.char.add("text ", ids.astype(str))}
     pyarrow.parquet.write_table(
         pyarrow.table(columns), path, compression="zstd", data_page_size=64 << 10, write_page_index=True
     )
+
+
+def _points(table: Table, path: Path) -> None:
+    """`id = x` returning three columns of ten million rows."""
+    write_points(path)
+    random = np.random.default_rng(2)
     rows = QueryMode.local(threads=2).table(str(path))
     turns = []
     for place in random.integers(0, POINT_ROWS, 50).tolist():
