@@ -34,6 +34,7 @@ const prune = @import("prune.zig");
 const segments_module = @import("format/segments.zig");
 const ChunkReader = column_chunk.ChunkReader;
 const CodedRows = @import("format/parquet/coded_rows.zig").CodedRows;
+const Coded = column_module.Coded;
 const Column = column_module.Column;
 const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
 const DataType = @import("core/schema.zig").DataType;
@@ -159,6 +160,8 @@ pub const Scan = struct {
     filtered: []bool,
     /// Inputs that somebody behind the filter names.
     used: []bool = &.{},
+    /// Texts that serve as keys of groups and nothing else: their codes will do.
+    keys: []bool = &.{},
     known: []Known = &.{},
     /// The cut's rows, for inputs that are known by their codes.
     coded: []CodedRows = &.{},
@@ -219,6 +222,8 @@ pub const Scan = struct {
         for (query.plan.nodes[0..self.filter_count]) |*node| mark_columns(&node.step.filter, self.filtered);
         self.used = try arena.alloc(bool, inputs.len);
         mark_used(query, self.filter_count, self.used);
+        self.keys = try arena.alloc(bool, inputs.len);
+        try mark_keys(arena, query, self.filter_count, self.keys);
         self.known = try arena.alloc(Known, inputs.len);
         self.large = try arena.alloc(u64, inputs.len);
         try self.open_readers(arena);
@@ -831,11 +836,36 @@ pub const Scan = struct {
         const arena = self.query.scratch.allocator();
         const columns = try arena.alloc(Column, self.inputs.len);
         for (columns, self.used, 0..) |*column, used, i| {
+            if (used and self.keys[i]) if (try self.coded_column(arena, i, cut)) |coded| {
+                column.* = coded;
+                continue;
+            };
             if (used) try self.materialise(i, cut);
             column.* = try self.column_of(arena, self.builders, i, cut.count, used);
         }
         const all = if (selection) |found| (if (found.count == cut.count) null else found) else null;
         try self.query.run_chunk(.{ .row_count = cut.count, .columns = columns, .selection = all }, self.filter_count);
+    }
+
+    /// The rows of a text by their codes, if its pages have them.
+    fn coded_column(self: *Scan, arena: std.mem.Allocator, input: usize, cut: Cut) Error!?Column {
+        const reader = &(self.readers[input] orelse return null);
+        if (!reader.node.is_flat()) return null;
+        const values = &reader.node.leaves[0].values;
+        if (reader.node.leaves[0].leaf.type.layout() != .bytes or values.dictionary_count() == 0) return null;
+        if (!try self.know_codes(@intCast(input), cut)) return null;
+        const rows = &self.coded[input];
+        rows.expand();
+        const coded = try arena.create(Coded);
+        coded.* = .{ .codes = rows.codes.items, .dictionary = try values.dictionary.?.finish(arena), .id = values.dictionary_id };
+        const data_type = self.query.plan.input[input].type;
+        coded.dictionary.type = data_type;
+        var column: Column = .{ .type = data_type, .row_count = cut.count, .coded = coded };
+        if (rows.has_nulls) {
+            column.validity = rows.validity.items;
+            coded.codes = try rows.code_of_each(arena);
+        }
+        return column;
     }
 
     /// Notes which inputs have values so large that not all rows of these parts of a cut may pass at once.
@@ -1266,6 +1296,46 @@ fn mark_used(query: *const Query, filter_count: usize, used: []bool) void {
         },
         .filter, .sort, .limit, .gather, .partition, .merge, .repeat, .build, .digest => @memset(used, true),
     }
+}
+
+/// Inputs that are texts, and of which all steps up to an aggregate only pass on that they are its keys.
+fn mark_keys(arena: std.mem.Allocator, query: *const Query, filter_count: usize, keys: []bool) Error!void {
+    for (keys, query.plan.input) |*is_key, field| is_key.* = field.type.layout() == .bytes;
+    // Which input a column of the current step is.
+    var origins = try arena.alloc(?u32, keys.len);
+    for (origins, 0..) |*origin, i| origin.* = @intCast(i);
+    const reads = try arena.alloc(bool, keys.len);
+    for (query.plan.nodes[filter_count..]) |*node| switch (node.step) {
+        .filter => |*predicate| unmark(keys, origins, predicate),
+        .project => |items| {
+            const next = try arena.alloc(?u32, items.len);
+            for (next, items) |*origin, *item| {
+                origin.* = if (item.expression.node == .column) origins[item.expression.node.column] else null;
+                if (origin.* == null) unmark(keys, origins, &item.expression);
+            }
+            origins = next;
+        },
+        .aggregate => |*aggregate| {
+            for (aggregate.arguments) |*argument| unmark(keys, origins, argument);
+            @memset(reads, false);
+            for (aggregate.keys) |*key| {
+                const origin = if (key.expression.node == .column) origins[key.expression.node.column] else null;
+                if (origin) |input| reads[input] = true else unmark(keys, origins, &key.expression);
+            }
+            for (keys, reads) |*is_key, read| is_key.* = is_key.* and read;
+            return;
+        },
+        else => break,
+    };
+    @memset(keys, false);
+}
+
+fn unmark(keys: []bool, origins: []const ?u32, expression: *const Expression) void {
+    if (expression.node == .column) if (origins[expression.node.column]) |input| {
+        keys[input] = false;
+    };
+    var children = expression.children();
+    while (children.next()) |child| unmark(keys, origins, child);
 }
 
 fn looks_up(expression: *const Expression) bool {

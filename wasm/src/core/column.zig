@@ -10,6 +10,15 @@ const assert = std.debug.assert;
 
 pub const alignment = 16;
 
+pub const Coded = struct {
+    /// The entry of every row; of a NULL any one.
+    codes: []const u32,
+    /// Entries without NULLs, one at least.
+    dictionary: Column,
+    /// No other dictionary has it.
+    id: u64,
+};
+
 pub const Column = struct {
     type: DataType,
     row_count: u32,
@@ -22,6 +31,9 @@ pub const Column = struct {
     offsets: []const u32 = &.{},
     /// list: one; structure: its fields; map: one structure of key and value.
     children: []const Column = &.{},
+    /// Texts that are known by their places in a dictionary, and then have neither data nor offsets. Only
+    /// what takes keys of groups gets such columns (scan.zig, `mark_keys`).
+    coded: ?*const Coded = null,
 
     /// The values as a slice of `T`. The caller has switched on the layout.
     pub fn values(self: *const Column, comptime T: type) []const T {

@@ -324,7 +324,12 @@ pub const ColumnBuilder = struct {
                 try self.grow_bits(indices.len);
                 take.take_bits(self.data.items, self.row_count, column.data, indices);
             },
-            .bytes => try self.append_bytes_indices(column, indices),
+            .bytes => if (column.coded) |coded| {
+                const codes = try self.gpa.alloc(u32, indices.len);
+                defer self.gpa.free(codes);
+                for (codes, indices) |*code, index| code.* = coded.codes[index];
+                try self.append_bytes_indices(&coded.dictionary, codes);
+            } else try self.append_bytes_indices(column, indices),
             .list => for (indices) |index| {
                 const first = column.offsets[index];
                 try self.append_offsets(column.offsets[index..][0..2]);

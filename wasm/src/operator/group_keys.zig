@@ -12,10 +12,12 @@ const interval_module = @import("../core/interval.zig");
 const rows_module = @import("accumulate/rows.zig");
 const schema = @import("../core/schema.zig");
 const Column = column_module.Column;
+const ColumnBuilder = @import("../core/column_builder.zig").ColumnBuilder;
 const DataType = schema.DataType;
 const Interval = interval_module.Interval;
 const Rows = rows_module.Rows;
 const Span = interval_module.Span;
+const assert = std.debug.assert;
 
 /// Bytes of a text that fit a word with their number.
 const packed_text_max = 7;
@@ -175,6 +177,18 @@ inline fn float_bits(comptime T: type, comptime Word: type, value: T) Word {
 
 fn add_texts(column: *const Column, rows: *const Rows, target: []u64) bool {
     var longest: u32 = 0;
+    if (column.coded) |coded| {
+        const entries = &coded.dictionary;
+        for (target, 0..) |*word, i| {
+            const row = if (rows.rows) |chosen| chosen[i] else i;
+            if (column.validity != null and !column.is_valid(row)) continue;
+            const start = entries.offsets[coded.codes[row]];
+            const size = entries.offsets[coded.codes[row] + 1] - start;
+            longest = @max(longest, size);
+            word.* = text_word(entries.data, start, @min(size, packed_text_max));
+        }
+        return longest <= packed_text_max;
+    }
     if (rows.rows == null and column.validity == null) {
         for (target, column.offsets[0..target.len], column.offsets[1..][0..target.len]) |*word, start, end| {
             const size = end - start;
@@ -201,6 +215,20 @@ inline fn text_word(data: []const u8, start: u32, size: u32) u64 {
     else
         std.mem.readInt(u64, data[start..][0..8], .little);
     return loaded & ((@as(u64, 1) << @intCast(8 * size)) - 1) | @as(u64, size) << 56;
+}
+
+/// Columns with all of their values.
+pub fn decoded(arena: std.mem.Allocator, columns: []const Column) error{ OutOfMemory, TooLarge }![]const Column {
+    const all = try arena.dupe(Column, columns);
+    for (all) |*column| if (column.coded) |coded| {
+        var builder: ColumnBuilder = try .init(arena, column.type);
+        const rows = try arena.alloc(u32, column.row_count);
+        for (rows, 0..) |*row, i| row.* = @intCast(i);
+        try builder.append_indices(column, rows);
+        column.* = try builder.finish(arena);
+        assert(coded.codes.len == column.row_count);
+    };
+    return all;
 }
 
 /// One key of up to 128 bits that is not NULL.

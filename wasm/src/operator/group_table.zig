@@ -9,6 +9,8 @@
 //!     text      one text: the same with its first 16 bytes and its length; longer ones are compared
 //!     general   anything else: slots of group numbers, the hash of every group beside them
 //!
+//! One text that is known by its code in a dictionary is looked up once for every entry (`CodeGroups`).
+//!
 //! A direct table whose keys spread becomes one of words, and packed texts that turn out long make a
 //! table general, for good. Slots are less than half full: a second probe is a mispredicted branch,
 //! which costs more than a larger table.
@@ -54,6 +56,7 @@ pub const GroupTable = struct {
     numbers: []u32 = &.{},
     /// Rows of the last chunk that opened a group, in order.
     fresh: std.ArrayList(u32) = .empty,
+    code_groups: CodeGroups = .{},
 
     pub const Options = struct {
         /// Whether `key_columns` will be asked for.
@@ -111,6 +114,7 @@ pub const GroupTable = struct {
         self.hashes.deinit(self.gpa);
         self.gpa.free(self.numbers);
         self.fresh.deinit(self.gpa);
+        self.code_groups.groups.deinit(self.gpa);
         self.* = undefined;
     }
 
@@ -125,6 +129,7 @@ pub const GroupTable = struct {
         @memset(self.pairs.entries, .{});
         self.hashes.clearRetainingCapacity();
         @memset(self.numbers, empty);
+        self.code_groups.id = 0;
         for (self.keys) |*key| key.reset();
     }
 
@@ -147,6 +152,7 @@ pub const GroupTable = struct {
         self.fresh.clearRetainingCapacity();
         if (groups.len == 0) return;
         try self.fresh.ensureTotalCapacity(self.gpa, groups.len);
+        if (columns.len == 1 and columns[0].coded != null) return self.find_coded(arena, &columns[0], rows, groups);
         const chunk: Chunk = .{ .columns = columns, .rows = rows, .groups = groups };
         if (columns.len == 1 and self.mode != .general and (columns[0].validity != null or columns[0].type.tag == .null)) {
             try self.find_beside_null(arena, chunk);
@@ -166,6 +172,10 @@ pub const GroupTable = struct {
 
         inline fn row(self: Chunk, i: usize) u32 {
             return if (self.rows) |chosen| chosen[i] else @intCast(i);
+        }
+
+        fn decoded(self: Chunk, arena: std.mem.Allocator) Error!Chunk {
+            return .{ .columns = try group_keys.decoded(arena, self.columns), .rows = self.rows, .groups = self.groups };
         }
 
         fn as_rows(self: Chunk) Rows {
@@ -214,16 +224,16 @@ pub const GroupTable = struct {
                 const keys = try self.packing.words(arena, chunk.columns, &chunk.as_rows());
                 if (keys.too_long) {
                     try self.generalise(arena);
-                    return self.find_general(arena, chunk);
+                    return self.find_general(arena, try chunk.decoded(arena));
                 }
                 try self.find_slots(Pair, &self.pairs, Pairs{ .keys = keys }, chunk);
             },
             .text => {
+                // The group of NULL may have been opened by this chunk, which is not stored yet.
                 const stored = try self.keys[0].finish(arena);
-                const known = self.count;
-                try self.find_slots(Pair, &self.pairs, Texts{ .table = self, .column = &chunk.columns[0], .rows = chunk.rows, .stored = &stored, .known = known }, chunk);
+                try self.find_slots(Pair, &self.pairs, Texts{ .table = self, .column = &chunk.columns[0], .rows = chunk.rows, .stored = &stored, .known = stored.row_count }, chunk);
             },
-            .general => try self.find_general(arena, chunk),
+            .general => try self.find_general(arena, try chunk.decoded(arena)),
         }
     }
 
@@ -233,6 +243,85 @@ pub const GroupTable = struct {
         self.fresh.appendAssumeCapacity(row);
         self.count += 1;
         return group;
+    }
+
+    // ---- codes ----
+
+    /// The groups of the entries of a dictionary, `empty` where that is not known.
+    const CodeGroups = struct {
+        /// Of the dictionary; 0 when there is none.
+        id: u64 = 0,
+        groups: std.ArrayList(u32) = .empty,
+    };
+
+    /// Stands for a group that is being looked for. No table has so many.
+    const sought: u32 = empty - 1;
+
+    fn find_coded(self: *GroupTable, arena: std.mem.Allocator, column: *const Column, rows: ?[]const u32, groups: []u32) Error!void {
+        const coded = column.coded.?;
+        if (self.code_groups.id != coded.id) {
+            try self.code_groups.groups.resize(self.gpa, coded.dictionary.row_count);
+            @memset(self.code_groups.groups.items, empty);
+            self.code_groups.id = coded.id;
+        }
+        const known = self.code_groups.groups.items;
+        const chunk: Chunk = .{ .columns = column[0..1], .rows = rows, .groups = groups };
+        if (column.validity == null) {
+            if (!look_up_codes(known, coded.codes, chunk)) return;
+            var missed: std.ArrayList(u32) = try .initCapacity(arena, @min(known.len, groups.len));
+            for (0..groups.len) |i| note_code(known, coded.codes[chunk.row(i)], &missed);
+            try self.find_entries(arena, coded, missed.items);
+            _ = look_up_codes(known, coded.codes, chunk);
+            return;
+        }
+        var missed: std.ArrayList(u32) = try .initCapacity(arena, @min(known.len, groups.len));
+        var has_null = false;
+        for (0..groups.len) |i| {
+            const row = chunk.row(i);
+            if (column.is_valid(row)) note_code(known, coded.codes[row], &missed) else has_null = true;
+        }
+        try self.find_entries(arena, coded, missed.items);
+        if (has_null and self.null_group == empty) {
+            self.null_group = try self.open_group(0);
+            self.fresh.clearRetainingCapacity();
+            try self.keys[0].append_nulls(1);
+        }
+        for (groups, 0..) |*group, i| {
+            const row = chunk.row(i);
+            group.* = if (column.is_valid(row)) known[coded.codes[row]] else self.null_group;
+        }
+    }
+
+    /// True when the group of some entry is not known.
+    noinline fn look_up_codes(known: []const u32, codes: []const u32, chunk: Chunk) bool {
+        var greatest: u32 = 0;
+        if (chunk.rows) |rows| {
+            for (chunk.groups, rows) |*group, row| {
+                group.* = known[codes[row]];
+                greatest = @max(greatest, group.*);
+            }
+        } else for (chunk.groups, codes[0..chunk.groups.len]) |*group, code| {
+            group.* = known[code];
+            greatest = @max(greatest, group.*);
+        }
+        return greatest == empty;
+    }
+
+    inline fn note_code(known: []u32, code: u32, missed: *std.ArrayList(u32)) void {
+        if (known[code] != empty) return;
+        known[code] = sought;
+        missed.appendAssumeCapacity(code);
+    }
+
+    /// Looks up entries as if they were rows.
+    fn find_entries(self: *GroupTable, arena: std.mem.Allocator, coded: *const column_module.Coded, entries: []const u32) Error!void {
+        if (entries.len == 0) return;
+        const groups = try arena.alloc(u32, entries.len);
+        try self.find(arena, .{ .columns = (&coded.dictionary)[0..1], .rows = entries, .groups = groups });
+        try self.keys[0].append_indices(&coded.dictionary, self.fresh.items);
+        // They are entries, not rows of the chunk.
+        self.fresh.clearRetainingCapacity();
+        for (entries, groups) |entry, group| self.code_groups.groups.items[entry] = group;
     }
 
     // ---- direct ----
@@ -705,4 +794,51 @@ test "keys at the ends of their type" {
             try testing.expectEqualSlices(u32, &.{ 0, 1, 2, 0 }, &groups);
         }
     }
+}
+
+test "codes of a dictionary and the values themselves give the same groups" {
+    const gpa = testing.allocator;
+    var arena: std.heap.ArenaAllocator = .init(gpa);
+    defer arena.deinit();
+    var prng: std.Random.DefaultPrng = .init(11);
+    const random = prng.random();
+    // An entry that stands there twice, an empty one, and some too long for a word.
+    const entries = [_][]const u8{ "a", "", "seven77", "a", "a text of more than sixteen bytes", "eight888", "another text of more than sixteen bytes" };
+    const count = 300;
+    for ([_]bool{ false, true }) |has_nulls| for ([_]usize{ 3, entries.len }) |entry_count| for ([_]bool{ false, true }) |beside| {
+        var dictionary: ColumnBuilder = try .init(arena.allocator(), .of(.utf8));
+        for (entries[0..entry_count]) |text| {
+            const data = try arena.allocator().alignedAlloc(u8, .@"16", text.len);
+            @memcpy(data, text);
+            const one: Column = .{ .type = .of(.utf8), .row_count = 1, .data = data, .offsets = &.{ 0, @intCast(text.len) } };
+            try dictionary.append_range(&one, 0, 1);
+        }
+        const types: []const schema.DataType = if (beside) &.{ .of(.utf8), .of(.i64) } else &.{.of(.utf8)};
+        var coded_table: GroupTable = try .init(gpa, types, .{});
+        defer coded_table.deinit();
+        var plain_table: GroupTable = try .init(gpa, types, .{});
+        defer plain_table.deinit();
+        for (0..4) |round| {
+            const codes = try arena.allocator().alloc(u32, count);
+            for (codes) |*code| code.* = random.uintLessThan(u32, @intCast(entry_count));
+            const bits = try arena.allocator().alloc(u8, count / 8 + 1);
+            random.bytes(bits);
+            const numbers = try arena.allocator().alignedAlloc(i64, .@"16", count);
+            for (numbers) |*number| number.* = random.uintLessThan(u8, 3);
+            const coded: column_module.Coded = .{ .codes = codes, .dictionary = try dictionary.finish(arena.allocator()), .id = round / 2 + 1 };
+            const text: Column = .{ .type = .of(.utf8), .row_count = count, .validity = if (has_nulls) bits else null, .coded = &coded };
+            const columns: []const Column = if (beside) &.{ text, plain_column(i64, .i64, numbers) } else &.{text};
+            const rows = try arena.allocator().alloc(u32, count / 2);
+            for (rows, 0..) |*row, i| row.* = @intCast(i * 2 + 1);
+            const chosen: ?[]const u32 = if (round % 2 == 0) null else rows;
+            var groups: [2][count]u32 = undefined;
+            const size = if (chosen) |some| some.len else count;
+            try coded_table.find_or_add(arena.allocator(), columns, chosen, groups[0][0..size]);
+            try plain_table.find_or_add(arena.allocator(), try group_keys.decoded(arena.allocator(), columns), chosen, groups[1][0..size]);
+            try testing.expectEqual(plain_table.count, coded_table.count);
+            const keys = try coded_table.key_columns(arena.allocator());
+            const wanted = try plain_table.key_columns(arena.allocator());
+            for (groups[0][0..size], groups[1][0..size]) |a, b| try testing.expect(group_keys.rows_equal(keys, a, wanted, b));
+        }
+    };
 }

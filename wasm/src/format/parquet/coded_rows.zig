@@ -136,6 +136,19 @@ pub const CodedRows = struct {
         return rows.items;
     }
 
+    /// A code for every row, for NULLs any.
+    pub fn code_of_each(self: *const CodedRows, arena: std.mem.Allocator) error{OutOfMemory}![]const u32 {
+        assert(self.stretches.items.len == 0 and self.has_nulls);
+        const all = try arena.alloc(u32, self.row_count);
+        var next: usize = 0;
+        for (all, 0..) |*code, row| {
+            const valid = bitmap.get(self.validity.items.ptr, row);
+            code.* = if (valid) self.codes.items[next] else 0;
+            next += @intFromBool(valid);
+        }
+        return all;
+    }
+
     /// Which of the codes belong to rows `first` to `first + count`.
     pub fn codes_of(self: *const CodedRows, first: u32, count: u32) []u32 {
         if (!self.has_nulls) return self.codes.items[first..][0..count];

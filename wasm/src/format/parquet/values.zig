@@ -31,6 +31,8 @@ const Bytes = std.array_list.Aligned(u8, .@"16");
 /// Readable and writable behind every buffer that a decoder gets.
 const slack = 64;
 
+var last_dictionary_id: u64 = 0;
+
 const Split = struct { bytes: []const u8, count: usize, position: usize = 0 };
 
 const Decoder = union(enum) {
@@ -56,6 +58,8 @@ pub const ValueReader = struct {
     page_arena: std.heap.ArenaAllocator,
     /// The chunk's dictionary, as values of ours.
     dictionary: ?ColumnBuilder = null,
+    /// No other dictionary has it.
+    dictionary_id: u64 = 0,
     /// Of texts and binaries: bytes of the dictionary's longest one.
     entry_size_max: u32 = 0,
     codes: std.ArrayList(u32) = .empty,
@@ -154,6 +158,8 @@ pub const ValueReader = struct {
         try builder.settle(value_count);
         self.decoder = .none;
         self.dictionary = builder;
+        last_dictionary_id += 1;
+        self.dictionary_id = last_dictionary_id;
         if (self.leaf.type.layout() == .bytes) self.entry_size_max = longest(builder.offsets.items);
     }
 
