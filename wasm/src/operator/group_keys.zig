@@ -156,7 +156,13 @@ fn add_word(arena: std.mem.Allocator, column: *const Column, rows: *const Rows, 
         .f16 => for (target, try rows_module.floats(arena, column, rows, 0)) |*word, value| {
             word.* |= @as(u64, float_bits(f16, u16, @floatCast(value))) << shift;
         },
-        .bytes => return add_texts(column, rows, target),
+        .bytes => if (column.coded) |coded| {
+            // The words of all entries first: they are fewer than rows, as a rule.
+            const entries = try arena.alloc(u64, coded.dictionary.row_count);
+            const all: Rows = .{ .rows = null, .groups = &.{}, .group_count = 0 };
+            if (!add_texts(&coded.dictionary, &all, entries)) return false;
+            add_coded(column, coded.codes, entries, rows, target);
+        } else return add_texts(column, rows, target),
         .fixed => for (target, 0..) |*word, i| {
             const row = if (rows.rows) |chosen| chosen[i] else i;
             if (!column.is_valid(row)) continue;
@@ -177,18 +183,6 @@ inline fn float_bits(comptime T: type, comptime Word: type, value: T) Word {
 
 fn add_texts(column: *const Column, rows: *const Rows, target: []u64) bool {
     var longest: u32 = 0;
-    if (column.coded) |coded| {
-        const entries = &coded.dictionary;
-        for (target, 0..) |*word, i| {
-            const row = if (rows.rows) |chosen| chosen[i] else i;
-            if (column.validity != null and !column.is_valid(row)) continue;
-            const start = entries.offsets[coded.codes[row]];
-            const size = entries.offsets[coded.codes[row] + 1] - start;
-            longest = @max(longest, size);
-            word.* = text_word(entries.data, start, @min(size, packed_text_max));
-        }
-        return longest <= packed_text_max;
-    }
     if (rows.rows == null and column.validity == null) {
         for (target, column.offsets[0..target.len], column.offsets[1..][0..target.len]) |*word, start, end| {
             const size = end - start;
@@ -206,6 +200,17 @@ fn add_texts(column: *const Column, rows: *const Rows, target: []u64) bool {
         word.* = text_word(column.data, start, @min(size, packed_text_max));
     }
     return longest <= packed_text_max;
+}
+
+fn add_coded(column: *const Column, codes: []const u32, entries: []const u64, rows: *const Rows, target: []u64) void {
+    if (column.validity != null) {
+        for (target, 0..) |*word, i| {
+            const row = if (rows.rows) |chosen| chosen[i] else i;
+            if (column.is_valid(row)) word.* = entries[codes[row]];
+        }
+    } else if (rows.rows) |chosen| {
+        for (target, chosen) |*word, row| word.* = entries[codes[row]];
+    } else for (target, codes[0..target.len]) |*word, code| word.* = entries[code];
 }
 
 /// Up to seven bytes, and their number in the eighth.
