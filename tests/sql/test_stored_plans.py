@@ -78,7 +78,7 @@ def test_the_command_line_does_not_parse_twice(place: Place) -> None:
     environment = {**os.environ, "QUERYMODE_CACHE_DIR": str(place.cache)}
     script = (
         "import sys; from querymode.cli import main; main(['select 1 as a']); "
-        "print(*[name for name in ('sqlglot', 'wasmtime', 'pyarrow', 'numpy', 'rich') if name in sys.modules])"
+        "print(*{'sqlglot', 'wasmtime', 'pyarrow', 'numpy', 'rich'}.intersection(sys.modules))"
     )
     command = [sys.executable, "-c", script]
     first, second = (
