@@ -690,7 +690,7 @@ fn binary_column(arena: std.mem.Allocator, values: []const []const u8) !Column {
 test "keys that share a hash are told apart" {
     var prng: std.Random.DefaultPrng = .init(42);
     const random = prng.random();
-    for ([_]u64{ 1, 8, 30 }) |distinct| {
+    for ([_]usize{ 1, 8, 30 }) |distinct| {
         var arena_state: std.heap.ArenaAllocator = .init(testing.allocator);
         defer arena_state.deinit();
         const arena = arena_state.allocator();
