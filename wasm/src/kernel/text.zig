@@ -155,7 +155,7 @@ pub const Writer = struct {
 
     fn grow(self: *Writer, more: u64) Error!void {
         // Offsets have 32 bits.
-        const wanted = std.math.cast(u32, self.size + more + take.bytes_slack) orelse return error.OutOfMemory;
+        const wanted = std.math.cast(u32, more +| self.size +| take.bytes_slack) orelse return error.OutOfMemory;
         if (wanted <= self.data.len) return;
         try interrupt.check();
         const before = self.data;
@@ -164,7 +164,7 @@ pub const Writer = struct {
     }
 
     pub inline fn reserve(self: *Writer, more: u64) Error!void {
-        if (more + self.size + take.bytes_slack > self.data.len) try self.grow(more);
+        if (more +| self.size +| take.bytes_slack > self.data.len) try self.grow(more);
     }
 
     pub inline fn put(self: *Writer, bytes: []const u8) void {
