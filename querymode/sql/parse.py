@@ -135,6 +135,10 @@ def span_of(node: exp.Expr) -> tuple[int | None, int | None]:
     return start, end
 
 
+#: Python itself does not read longer ones.
+_NUMBER_SIZE_MAX = 4000
+
+
 def parse(sql: str) -> Statement:
     """The one statement of a text."""
     if not isinstance(sql, str):
@@ -154,11 +158,15 @@ def parse(sql: str) -> Statement:
 
 def _tokens(sql: str, text: Text) -> list[Token]:
     try:
-        return _DIALECT.tokenize(sql)
+        tokens = _DIALECT.tokenize(sql)
     except TokenError:
         start = _unclosed(sql)
         what = "a comment is" if sql[start : start + 2] == "/*" else "a quote is"
         raise text.error_at("SQL_SYNTAX", f"{what} opened here and never closed", start) from None
+    for token in tokens:
+        if token.token_type == TokenType.NUMBER and len(token.text) > _NUMBER_SIZE_MAX:
+            raise text.error_at("SQL_SYNTAX", f"a number of {len(token.text)} digits", token.start, token.end)
+    return tokens
 
 
 def _unclosed(sql: str) -> int:
@@ -206,11 +214,10 @@ def _tree(tokens: list[Token], sql: str, text: Text) -> exp.Expr:
     except RecursionError:
         raise error("NOT_SUPPORTED", "the statement is nested too deep") from None
     tree = next((tree for tree in trees if tree is not None), None)
-    assert tree is not None
     if isinstance(tree, (*_QUERIES, exp.Describe, exp.Show)):
         return tree
     first = tokens[0]
-    if isinstance(tree, (exp.Alias, exp.Column, exp.Condition, exp.Identifier)):
+    if tree is None or isinstance(tree, (exp.Alias, exp.Column, exp.Condition, exp.Identifier)):
         raise text.error_at(
             "SQL_SYNTAX", f"a statement does not begin with {first.text!r}", first.start, first.end
         )
