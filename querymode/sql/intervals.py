@@ -131,7 +131,7 @@ def parse(text: str) -> Interval | None:
         time = _TIME.fullmatch(rest)
         if time is None:
             return None
-        sign = -1 if time[1] else 1
+        sign = -1 if time[1] == "-" else 1
         seconds = int(time[2]) * 3600 + int(time[3]) * 60 + int(time[4] or 0)
         parts.append(
             (sign * (Fraction(seconds) + Fraction(int((time[5] or "0").ljust(9, "0")), _SECOND)), "second")
