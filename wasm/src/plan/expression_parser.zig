@@ -337,7 +337,11 @@ pub const Parser = struct {
         if (is_null) {
             column.validity = &.{0};
             if (data_type.layout() == .bytes) column.offsets = &.{ 0, 0 };
-            column.data = try self.aligned(16, &@as([16]u8, @splat(0)));
+            // Where a NULL's value is looked at before its validity, it is there.
+            const size: u64 = if (data_type.layout() == .fixed) @max(16, data_type.value_size()) else 16;
+            const zeros = try self.arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), std.math.cast(usize, size) orelse return error.OutOfMemory);
+            @memset(zeros, 0);
+            column.data = zeros;
             return column;
         }
         switch (data_type.layout()) {
