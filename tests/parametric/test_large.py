@@ -18,23 +18,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-ROWS = 2_000_000
+ROWS = 1_500_000
 BUILD_ROWS = 300_000
+
+
+def texts(word: str, count: int) -> Any:
+    return pa.array([f"{word}{number}" for number in range(count)])
 
 
 def large() -> pa.Table:
     random = np.random.default_rng(11)
-    few = pa.array([f"text number {number}" for number in range(1000)])
     return pa.table(
         {
-            "id": np.arange(ROWS),
+            "id": pa.array(np.arange(ROWS)),
             "k": pa.array(random.integers(0, 500_000, ROWS), mask=random.random(ROWS) < 0.02),
             "g": pa.array(random.integers(0, 12, ROWS), pa.int8(), mask=random.random(ROWS) < 0.1),
-            "s": few.take(pa.array(random.integers(0, 1000, ROWS))),
-            "u": pc.binary_join_element_wise(
-                "u", pa.array(random.integers(0, 700_000, ROWS)).cast(pa.string()), ""
-            ),
-            "v": random.integers(-(10**6), 10**6, ROWS),
+            "s": texts("text number ", 1000).take(random.integers(0, 1000, ROWS)),
+            "u": texts("u", 700_000).take(random.integers(0, 700_000, ROWS)),
+            "v": pa.array(random.integers(-(10**6), 10**6, ROWS)),
             "x": pa.array(np.round(random.normal(size=ROWS) * 1000, 2), mask=random.random(ROWS) < 0.05),
             "d": pa.array(random.integers(0, 20_000, ROWS), pa.int32()).cast(pa.date32()),
         }
@@ -47,8 +48,8 @@ def small() -> pa.Table:
     return pa.table(
         {
             "k": pa.array(keys, mask=random.random(BUILD_ROWS) < 0.01),
-            "u": pc.binary_join_element_wise("u", pa.array(keys).cast(pa.string()), ""),
-            "w": random.integers(0, 1000, BUILD_ROWS),
+            "u": texts("u", 400_000).take(keys),
+            "w": pa.array(random.integers(0, 1000, BUILD_ROWS)),
         }
     )
 
@@ -95,8 +96,8 @@ QUERIES = {
     "except all": "SELECT count(*), sum(k) FROM (SELECT k FROM t EXCEPT ALL SELECT k FROM s)",
     "top k": "SELECT id, x, s FROM t ORDER BY x DESC NULLS LAST, id LIMIT 1000",
     "top k by text": "SELECT u, id FROM t ORDER BY u, id DESC LIMIT 100",
-    "deep offset": "SELECT id, v FROM t ORDER BY v, id LIMIT 20 OFFSET 1500000",
-    "deep offset without an order": "SELECT count(*) FROM (SELECT id FROM t LIMIT 10000000 OFFSET 1999990)",
+    "deep offset": "SELECT id, v FROM t ORDER BY v, id LIMIT 20 OFFSET 1200000",
+    "deep offset without an order": "SELECT count(*) FROM (SELECT id FROM t LIMIT 10000000 OFFSET 1499990)",
 }
 #: Sorted in full: the order itself is compared.
 SORTS = {
