@@ -83,7 +83,7 @@ def sql_type(node: exp.DataType) -> DataType | None:
         parameter.this.this for parameter in node.expressions if isinstance(parameter, exp.DataTypeParam)
     ]
     if node.this == DType.DECIMAL:
-        if not all(map(str.isdecimal, parameters)):
+        if not all(isinstance(text, str) and text.isdecimal() for text in parameters):
             return None
         precision, scale = (*map(int, parameters), 0)[:2] if parameters else (18, 3)
         return decimal(precision, scale)
