@@ -193,7 +193,7 @@ NINES = "9" * 5000
         ("ELSE 1 MONTH TRUE", "SQL_SYNTAX"),
         ("SELECT 1e", "SQL_SYNTAX"),
         ("SELECT 1e5.", "SQL_SYNTAX"),
-        ("SELECT v . 0.005 FROM one", "SQL_SYNTAX"),
+        ("SELECT dec . 0.005 FROM numbers", "SQL_SYNTAX"),
         ("SELECT CAST(1 AS DECIMAL(1e, 2))", "NOT_SUPPORTED"),
         ("SELECT CAST(1 AS DECIMAL((SELECT 1), 2))", "NOT_SUPPORTED"),
         ("SELECT count( ORDER BY v) FROM one", "SQL_SYNTAX"),
