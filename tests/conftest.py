@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sql.tpch import write_tables
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -40,3 +42,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def safe_wasm() -> Path:
     """The engine with every safety check on."""
     return ROOT / "zig-out" / "bin" / "querymode_safe.wasm"
+
+
+@pytest.fixture(scope="session")
+def tpch_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with TPC-H's tables, each a Parquet file."""
+    folder = tmp_path_factory.mktemp("tpch")
+    write_tables(folder)
+    return folder

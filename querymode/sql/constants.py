@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 from sqlglot import exp
 from sqlglot.expressions import DType
@@ -83,6 +83,8 @@ def sql_type(node: exp.DataType) -> DataType | None:
         parameter.this.this for parameter in node.expressions if isinstance(parameter, exp.DataTypeParam)
     ]
     if node.this == DType.DECIMAL:
+        if not all(isinstance(text, str) and text.isdecimal() for text in parameters):
+            return None
         precision, scale = (*map(int, parameters), 0)[:2] if parameters else (18, 3)
         return decimal(precision, scale)
     if len(parameters) != len(node.expressions) or not isinstance(node.this, DType):
@@ -114,7 +116,10 @@ _NAMES = {
 
 
 def number(text: str) -> Literal | None:
-    """A number as it is written: an integer as small as it fits, a decimal with a point, else float64."""
+    """A number as it is written: an integer as small as it fits, a decimal with a point, else float64.
+
+    None if it is too large; ValueError if it is none: `1e`, `1e5.`.
+    """
     text = text.replace("_", "")
     if text.isdigit():
         return integer(int(text))
@@ -127,7 +132,10 @@ def number(text: str) -> Literal | None:
     precision = max(len(digits) + len(fraction), 1)
     if precision > DECIMAL_PRECISION_MAX:
         return Literal(float(text))
-    return Literal(Decimal(text), decimal(precision, len(fraction)))
+    try:
+        return Literal(Decimal(text), decimal(precision, len(fraction)))
+    except InvalidOperation as failure:
+        raise ValueError(text) from failure
 
 
 def integer(value: int) -> Literal | None:
@@ -160,13 +168,13 @@ def negated(literal: Literal) -> Literal | None:
 
 # ---- text as other types ----
 
-_INTEGER = re.compile(r"\s*[+-]?\d+\s*")
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.IGNORECASE)
-_DATE = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})\s*")
+_INTEGER = re.compile(r"\s*[+-]?\d{1,40}\s*", re.ASCII)
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.IGNORECASE | re.ASCII)
+_DATE = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})\s*", re.ASCII)
 _TIMESTAMP = re.compile(
-    r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?\s*"
+    r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?\s*", re.ASCII
 )
-_TIME = re.compile(r"\s*(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?\s*")
+_TIME = re.compile(r"\s*(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?\s*", re.ASCII)
 _ODD_FLOATS = ("nan", "inf", "-inf", "infinity", "-infinity")
 _TRUTHS = {"true": True, "t": True, "1": True, "yes": True, "y": True} | {
     "false": False,

@@ -231,7 +231,10 @@ class Translator:
         return Literal(node.this) if node.is_string else self._number(node.this, node)
 
     def _number(self, text: str, node: exp.Expr) -> Expr:
-        found = constants.number(text)
+        try:
+            found = constants.number(text)
+        except ValueError:
+            raise self.text.error("SQL_SYNTAX", f"{text} is not a number", node) from None
         if found is None:
             raise self.text.error("INVALID_FILTER", f"{text} is too large for a number", node)
         return found

@@ -59,9 +59,10 @@ _NAMES = {
 }
 #: Functions that make intervals of numbers, where they are not the unit with `to_` and `s`.
 _FUNCTIONS = {"millennium": "to_millennia", "century": "to_centuries"}
-_PART = re.compile(r"\s*([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)\s*([a-z]+)\s*,?", re.IGNORECASE)
-_TIME = re.compile(r"\s*([+-]?)(\d+):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?\s*")
-_NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)\s*")
+#: Longer numbers than these are no interval.
+_PART = re.compile(r"\s*([+-]?\d{1,40}(?:\.\d{0,400})?|[+-]?\.\d{1,400})\s*([a-z]+)\s*,?", re.IGNORECASE)
+_TIME = re.compile(r"\s*([+-]?)(\d{1,40}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?\s*")
+_NUMBER = re.compile(r"\s*[+-]?(\d{1,40}(\.\d{0,400})?|\.\d{1,400})\s*")
 
 
 def interval(translator: Translator, node: exp.Interval) -> Expr:
@@ -130,7 +131,7 @@ def parse(text: str) -> Interval | None:
         time = _TIME.fullmatch(rest)
         if time is None:
             return None
-        sign = -1 if time[1] else 1
+        sign = -1 if time[1] == "-" else 1
         seconds = int(time[2]) * 3600 + int(time[3]) * 60 + int(time[4] or 0)
         parts.append(
             (sign * (Fraction(seconds) + Fraction(int((time[5] or "0").ljust(9, "0")), _SECOND)), "second")

@@ -42,12 +42,16 @@ def unique_names(names: Sequence[str]) -> list[str]:
     """Names that come again get `_1`, `_2`, … behind them."""
     taken: set[str] = set()
     given = {name.casefold() for name in names}
+    #: How far the numbers behind a name have got.
+    counts: dict[str, int] = {}
     result: list[str] = []
     for name in names:
-        unique, count = name, 0
-        while unique.casefold() in taken or (count and unique.casefold() in given):
+        folded = name.casefold()
+        unique, count = name, counts.get(folded, 0)
+        while unique.casefold() in taken or (unique != name and unique.casefold() in given):
             count += 1
             unique = f"{name}_{count}"
+        counts[folded] = count
         taken.add(unique.casefold())
         result.append(unique)
     return result

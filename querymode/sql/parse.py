@@ -135,6 +135,12 @@ def span_of(node: exp.Expr) -> tuple[int | None, int | None]:
     return start, end
 
 
+#: Python itself does not read longer ones.
+_NUMBER_SIZE_MAX = 4000
+_OPEN_JOINS_MAX = 8
+_JOINS_WITHOUT_ON = (TokenType.CROSS, TokenType.NATURAL)
+
+
 def parse(sql: str) -> Statement:
     """The one statement of a text."""
     if not isinstance(sql, str):
@@ -154,11 +160,15 @@ def parse(sql: str) -> Statement:
 
 def _tokens(sql: str, text: Text) -> list[Token]:
     try:
-        return _DIALECT.tokenize(sql)
+        tokens = _DIALECT.tokenize(sql)
     except TokenError:
         start = _unclosed(sql)
         what = "a comment is" if sql[start : start + 2] == "/*" else "a quote is"
         raise text.error_at("SQL_SYNTAX", f"{what} opened here and never closed", start) from None
+    for token in tokens:
+        if token.token_type == TokenType.NUMBER and len(token.text) > _NUMBER_SIZE_MAX:
+            raise text.error_at("SQL_SYNTAX", f"a number of {len(token.text)} digits", token.start, token.end)
+    return tokens
 
 
 def _unclosed(sql: str) -> int:
@@ -199,6 +209,7 @@ def _tree(tokens: list[Token], sql: str, text: Text) -> exp.Expr:
     _refuse_second(tokens, text)
     _refuse_commands(tokens, text)
     _refuse_gaps(tokens, text)
+    _refuse_open_joins(tokens, text)
     try:
         trees = _DIALECT.parser().parse(tokens, sql)
     except ParseError as failure:
@@ -206,11 +217,10 @@ def _tree(tokens: list[Token], sql: str, text: Text) -> exp.Expr:
     except RecursionError:
         raise error("NOT_SUPPORTED", "the statement is nested too deep") from None
     tree = next((tree for tree in trees if tree is not None), None)
-    assert tree is not None
     if isinstance(tree, (*_QUERIES, exp.Describe, exp.Show)):
         return tree
     first = tokens[0]
-    if isinstance(tree, (exp.Alias, exp.Column, exp.Condition, exp.Identifier)):
+    if tree is None or isinstance(tree, (exp.Alias, exp.Column, exp.Condition, exp.Identifier)):
         raise text.error_at(
             "SQL_SYNTAX", f"a statement does not begin with {first.text!r}", first.start, first.end
         )
@@ -277,9 +287,32 @@ def _refuse_gaps(tokens: list[Token], text: Text) -> None:
     for before, token in pairwise(tokens):
         if before.token_type == token.token_type == TokenType.COMMA:
             raise text.error_at("SQL_SYNTAX", "something is missing between two commas", token.start)
+    for before, open_, token in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        # Not `OVER (ORDER BY`, `WITHIN GROUP (ORDER BY`, `WINDOW w AS (ORDER BY`.
+        ordered = open_.token_type == TokenType.L_PAREN and token.token_type == TokenType.ORDER_BY
+        if ordered and before.text.upper() not in ("OVER", "GROUP", "AS"):
+            raise text.error_at("SQL_SYNTAX", _missing(open_), open_.start, open_.end)
     last = next(token for token in reversed(tokens) if token.token_type != TokenType.SEMICOLON)
     if last.token_type != TokenType.IDENTIFIER and last.text.lower() in _UNFINISHED:
         raise text.error_at("SQL_SYNTAX", _missing(last), last.start, last.end)
+
+
+def _refuse_open_joins(tokens: list[Token], text: Text) -> None:
+    """`a JOIN b JOIN c …` without ON: with each of them the parser tries twice as many ways to read it."""
+    waiting = [0]
+    for before, token in pairwise([tokens[0], *tokens]):
+        if token.token_type == TokenType.L_PAREN:
+            waiting.append(0)
+        elif token.token_type == TokenType.R_PAREN:
+            del waiting[max(1, len(waiting) - 1) :]
+        elif token.token_type == TokenType.SELECT:
+            waiting[-1] = 0
+        elif token.token_type in (TokenType.ON, TokenType.USING):
+            waiting[-1] = max(0, waiting[-1] - 1)
+        elif token.token_type == TokenType.JOIN and before.token_type not in _JOINS_WITHOUT_ON:
+            waiting[-1] += 1
+            if waiting[-1] > _OPEN_JOINS_MAX:
+                raise text.error_at("SQL_SYNTAX", "joins without ON or USING", token.start, token.end)
 
 
 def _no_query(first: Token, text: Text) -> QueryModeError:

@@ -455,7 +455,7 @@ def _row_count(translator: Translator, node: exp.Expr | None, word: str) -> int 
         raise translator.text.not_supported(f"{word} that is not a constant number", node)
     if value < 0:
         raise translator.text.error("SQL_SYNTAX", f"{word} is at least 0, not {value}", node)
-    return value
+    return min(value, 1 << 64)  # more rows than there can be, in as few digits as may be printed
 
 
 _FOLDS: dict[ArithmeticOp, Callable[[int, int], object]] = {

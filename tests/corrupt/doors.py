@@ -217,6 +217,46 @@ def fuzz_grown(bench: Bench, random: Random) -> int:
     return bench.finish(query) or status
 
 
+def fuzz_joined(bench: Bench, random: Random) -> int:
+    """The same with one or two builds, which may be closed before the plan that uses them is."""
+    grower = Grower(random)
+    opened: list[int] = []
+    builds = []
+    for _ in range(random.choice((1, 1, 2))):
+        sample = random.choice(bench.samples.batches)
+        plan, built = grower.build_plan(list(sample.table.schema))
+        handle = bench.open_query(plan)
+        if handle is None:
+            continue
+        opened.append(handle)
+        status = bench.push_bytes(handle, SourceKind.QMCB, sample.batch)
+        if random.random() < 0.98:
+            status = bench.answer(bench.instance.qm_query_finish(handle, bench.out), handle) or status
+        if not status or random.random() < 0.05:
+            builds.append((handle, built))
+    sample = random.choice(bench.samples.batches)
+    plan = grower.plan(list(sample.table.schema), builds)
+    if random.random() < 0.1:
+        plan = mutate(plan, (), random)
+    query = bench.open_query(plan)
+    early = random.random() < 0.5
+    if early:
+        _close_all(bench, opened)
+    status = int(Status.INVALID_PLAN)
+    if query is not None:
+        status = bench.push_bytes(query, SourceKind.QMCB, sample.batch)
+        status = bench.finish(query) or status
+    if not early:
+        _close_all(bench, opened)
+    return status
+
+
+def _close_all(bench: Bench, queries: list[int]) -> None:
+    for query in queries:
+        if bench.check(bench.instance.qm_query_close(query)):
+            raise Failure("an open build does not close")
+
+
 def _head_size(plan: bytes) -> int:
     """Where the steps of a valid plan begin."""
     from querymode.types import decode_type
@@ -423,6 +463,7 @@ DOORS: dict[str, tuple[Door, int]] = {
     "qmcb": (fuzz_qmcb, 5),
     "plan": (fuzz_plan, 6),
     "grown": (fuzz_grown, 6),
+    "joined": (fuzz_joined, 4),
     "steps": (fuzz_steps, 2),
     "descriptor": (fuzz_descriptor, 4),
     "anywhere": (fuzz_anywhere, 1),

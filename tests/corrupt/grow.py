@@ -1,14 +1,15 @@
 """Plans that are right by construction and that no planner would write.
 
 Grown from wasm/src/plan/plan.zig's own rules: any operator over any type it allows, casts between all
-types, keys and aggregates over computed values, steps in any order. What the parser lets through, the
-evaluator must be able to run; mutated plans rarely get that far.
+types, calls of all functions, keys and aggregates over computed values, joins, steps in any order. What the
+parser lets through, the evaluator must be able to run; mutated plans rarely get that far.
 """
 
 from __future__ import annotations
 
 import struct
 from random import Random
+from typing import NamedTuple
 
 from querymode import _abi
 from querymode._abi import (
@@ -17,9 +18,13 @@ from querymode._abi import (
     ArithmeticOp,
     CompareOp,
     ExpressionTag,
+    JoinKind,
+    JoinSide,
     NodeTag,
     TypeTag,
 )
+from querymode.bind import _castable
+from querymode.steps import encode_build, encode_in_build, encode_join
 from querymode.types import (
     BOOL,
     DataType,
@@ -31,6 +36,7 @@ from querymode.types import (
     timestamp,
     value_size,
 )
+from tests.corrupt.grow_calls import CallGrower
 
 _PLAIN = [DataType(tag) for tag in (
     TypeTag.F64, TypeTag.I64, TypeTag.UTF8, TypeTag.BOOL, TypeTag.I32, TypeTag.F32, TypeTag.I8, TypeTag.I16,
@@ -61,26 +67,62 @@ _TEXTS = (
 Fields = list[tuple[str, DataType]]
 
 
+class Built(NamedTuple):
+    """What a plan may look into: the columns of a finished build, and its keys."""
+
+    fields: Fields
+    keys: list[DataType]
+
+
 class Grower:
     def __init__(self, random: Random) -> None:
         self.random = random
         self.fields: Fields = []
+        self.builds: list[tuple[int, Built]] = []
+        self.calls = CallGrower(random, lambda data_type: self.expression(data_type, self.depth + 1))
+        #: Of the expression that is being grown.
+        self.depth = 0
+        #: A single row that cannot be cast ends a query: most plans try.
+        self.strict_casts = random.choice((0.0, 0.0, 0.05, 0.3))
+        #: One call of the wrong types is enough for a plan to be refused; most plans have none.
+        self.raw_calls = 0.05 if random.random() < 0.15 else 0.0
 
-    def plan(self, fields: Fields) -> bytes:
+    def plan(self, fields: Fields, builds: list[tuple[int, Built]] | None = None) -> bytes:
+        """Over these columns; builds have handles."""
         self.fields = list(fields)
+        self.builds = builds or []
         steps = [self.merge()] if self.random.random() < 0.15 else []
         steps += [self.step() for _ in range(self.random.choice((1, 1, 2, 3)) - len(steps))]
         if self.random.random() < 0.1:
             steps.append(self.repeat())
         if self.random.random() < 0.15:
             steps.append(self.partition())
-        head = struct.pack("<IIHH", _abi.PLAN_MAGIC, _abi.VERSION, 0, len(fields))
+        return self.assembled(fields, steps)
+
+    def build_plan(self, fields: Fields) -> tuple[bytes, Built]:
+        """One that ends in a build."""
+        self.fields = list(fields)
+        steps = [self.step() for _ in range(self.random.choice((0, 0, 1, 2)))]
+        types = [self.some_type(_UNORDERED[1:]) for _ in range(self.random.choice((0, 1, 1, 1, 2, 3)))]
+        keys = [self.expression(data_type, 1) for data_type in types]
+        flags = {"nulls_equal": self.random.random() < 0.3, "with_filter": self.random.random() < 0.3}
+        # Keys may be equal in all rows, and joins follow each other: products of large sides never end.
+        few = struct.pack("<BQQ", NodeTag.LIMIT, 0, self.random.choice((0, 1, 20, 20, 100)))
+        steps += [few, encode_build(keys, **flags)]
+        return self.assembled(fields, steps), Built(self.fields, types)
+
+    def assembled(self, fields: Fields, steps: list[bytes]) -> bytes:
+        head = struct.pack("<IIH", _abi.PLAN_MAGIC, _abi.VERSION, len(self.builds))
+        handles = b"".join(handle.to_bytes(4, "little") for handle, _ in self.builds)
         named = b"".join(_name(name) + encode_type(data_type) for name, data_type in fields)
-        return head + named + len(steps).to_bytes(2, "little") + b"".join(steps)
+        counts = len(fields).to_bytes(2, "little"), len(steps).to_bytes(2, "little")
+        return head + handles + counts[0] + named + counts[1] + b"".join(steps)
 
     # ---- steps ----
 
     def step(self) -> bytes:
+        if self.builds and self.random.random() < 0.5:
+            return self.join()
         return self.random.choice(
             (self.filter, self.project, self.project, self.aggregate, self.sort, self.limit)
         )()
@@ -143,31 +185,80 @@ class Grower:
         calls = b""
         call_count = self.random.randrange(1, 4)
         for place in range(call_count):
-            op, argument, data_type = self.call()
-            calls += bytes((op,)) + _name(f"c{place}") + (b"\0" if argument is None else b"\1" + argument)
+            call, data_type = self.call(f"c{place}")
+            calls += call
             fields.append((f"c{place}", data_type))
         self.fields = fields
-        head = bytes((NodeTag.AGGREGATE, AggregatePhase.COMPLETE)) + key_count.to_bytes(2, "little")
+        head = struct.pack("<BBIH", NodeTag.AGGREGATE, AggregatePhase.COMPLETE, 0, key_count)
         return head + keys + call_count.to_bytes(2, "little") + calls
 
-    def call(self) -> tuple[AggregateOp, bytes | None, DataType]:
+    def call(self, name: str) -> tuple[bytes, DataType]:
+        """An aggregate's wire form, and what it gives."""
         op = self.random.choice(list(AggregateOp))
-        if op == AggregateOp.COUNT_ROWS:
-            return op, None, DataType(TypeTag.I64)
-        if op == AggregateOp.COUNT:
-            return op, self.expression(self.any_type(), 1), DataType(TypeTag.I64)
-        if op in (AggregateOp.MIN, AggregateOp.MAX):
-            data_type = self.some_type((*_UNORDERED, TypeTag.INTERVAL))
-            return op, self.expression(data_type, 1), data_type
-        given = self.random.choice([*_NUMBERS, DataType(TypeTag.F16), decimal(9, 2), decimal(38, 4)])
-        argument = self.expression(given, 1)
-        if op == AggregateOp.AVG or given.tag in (TypeTag.F16, TypeTag.F32, TypeTag.F64):
-            return op, argument, DataType(TypeTag.F64)
-        return (
-            op,
-            argument,
-            decimal(38, given.scale) if given.tag == TypeTag.DECIMAL else DataType(TypeTag.I128),
-        )
+        given, result = self.call_types(op)
+        arguments = [] if given is None else [self.expression(given, 1)]
+        if op == AggregateOp.STRING_AGG:
+            arguments.append(self.literal(DataType(TypeTag.UTF8)))
+        elif op in (AggregateOp.PERCENTILE_CONT, AggregateOp.PERCENTILE_DISC):
+            arguments.append(self.fraction())
+        filtered = self.random.random() < 0.2
+        distinct = op != AggregateOp.COUNT_ROWS and self.random.random() < 0.2
+        flags = distinct * _abi.AGGREGATE_DISTINCT | filtered * _abi.AGGREGATE_FILTERED
+        wire = bytes((op, flags)) + _name(name) + bytes((len(arguments),)) + b"".join(arguments)
+        return wire + (self.expression(BOOL, 1) if filtered else b""), result
+
+    def call_types(self, op: AggregateOp) -> tuple[DataType | None, DataType]:
+        """What an aggregate takes and what it gives."""
+        real = DataType(TypeTag.F64)
+        if op in (AggregateOp.COUNT_ROWS, AggregateOp.COUNT):
+            return None if op == AggregateOp.COUNT_ROWS else self.any_type(), DataType(TypeTag.I64)
+        if op in (AggregateOp.SUM, AggregateOp.AVG):
+            given = self.random.choice([*_NUMBERS, DataType(TypeTag.F16), decimal(9, 2), decimal(38, 4)])
+            if op == AggregateOp.AVG or given.tag in (TypeTag.F16, TypeTag.F32, TypeTag.F64):
+                return given, real
+            is_decimal = given.tag == TypeTag.DECIMAL
+            return given, decimal(38, given.scale) if is_decimal else DataType(TypeTag.I128)
+        if op.name.startswith(("STDDEV", "VAR")):
+            return real, real
+        if op.name.startswith("BOOL"):
+            return BOOL, BOOL
+        if op == AggregateOp.STRING_AGG:
+            given = DataType(TypeTag.UTF8)
+        elif op in (AggregateOp.MEDIAN, AggregateOp.PERCENTILE_CONT):
+            given = self.random.choice((real, DataType(TypeTag.F32), decimal(9, 2), time(2), timestamp(3)))
+        elif op in (AggregateOp.FIRST, AggregateOp.LAST, AggregateOp.ANY_VALUE):
+            given = self.any_type()
+        else:
+            given = self.some_type(_UNORDERED)
+        return given, given
+
+    def fraction(self) -> bytes:
+        value = self.random.choice((0.0, 0.5, 1.0, -0.25, -1.0, 0.999))
+        if self.random.random() < 0.5:
+            return bytes((ExpressionTag.LITERAL, TypeTag.F64, 0)) + struct.pack("<d", value)
+        head = bytes((ExpressionTag.LITERAL,)) + encode_type(decimal(4, 3))
+        return head + b"\0" + struct.pack("<q", round(value * 1000))
+
+    def join(self) -> bytes:
+        """With any of the builds; which columns come out, and in which order, is chance too."""
+        place = self.random.randrange(len(self.builds))
+        built = self.builds[place][1]
+        kind = self.random.choice(list(JoinKind))
+        keys = [self.expression(data_type, 1) for data_type in built.keys]
+        choices = [(JoinSide.INPUT, at, data_type) for at, (_, data_type) in enumerate(self.fields)]
+        if kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.SINGLE):
+            choices += [(JoinSide.BUILD, at, data_type) for at, (_, data_type) in enumerate(built.fields)]
+        elif kind == JoinKind.MARK:
+            choices.append((JoinSide.MARK, 0, BOOL))
+        picks = [self.random.choice(choices) for _ in range(self.random.randrange(5))] if choices else []
+        residual = None
+        if self.random.random() < 0.3:
+            before, self.fields = self.fields, [*self.fields, *built.fields]
+            residual = self.expression(BOOL, 2)
+            self.fields = before
+        outputs = [(f"j{number}", side, column) for number, (side, column, _) in enumerate(picks)]
+        self.fields = [(f"j{number}", data_type) for number, (_, _, data_type) in enumerate(picks)]
+        return encode_join(place, kind, keys, outputs, residual)
 
     # ---- types ----
 
@@ -204,7 +295,11 @@ class Grower:
         if is_nested(wanted) and columns:
             return bytes((ExpressionTag.COLUMN,)) + random.choice(columns).to_bytes(2, "little")
         if leaf and not is_nested(wanted):
-            return bytes((ExpressionTag.LITERAL,)) + self.value(wanted, random.random() < 0.2)
+            return self.literal(wanted)
+        if random.random() < 0.25:
+            return self.function(wanted, depth)
+        if random.random() < 0.1:
+            return self.choice(wanted, depth)
         if wanted == BOOL and random.random() < 0.8:
             return self.predicate(depth)
         if wanted.tag in _SIGNED and random.random() < 0.2:
@@ -214,11 +309,48 @@ class Grower:
         if wanted.tag == TypeTag.DECIMAL and random.random() < 0.5:
             return self.decimal_arithmetic(wanted, depth)
         source = self.any_type()
-        mode = random.random() < 0.8
-        return bytes((ExpressionTag.CAST, mode)) + encode_type(wanted) + self.expression(source, depth + 1)
+        return self.cast(wanted, source, self.expression(source, depth + 1))
+
+    def cast(self, wanted: DataType, source: DataType, value: bytes) -> bytes:
+        """Where there is no such cast, mostly by way of a text; nothing behind a refusal would be tested."""
+        text = DataType(TypeTag.UTF8)
+        if not _castable(source, wanted) and self.random.random() < 0.97:
+            if not _castable(source, text) or not _castable(text, wanted):
+                return value if is_nested(wanted) else self.literal(wanted)
+            value = self.cast(text, source, value)
+        attempt = self.random.random() >= self.strict_casts
+        return bytes((ExpressionTag.CAST, attempt)) + encode_type(wanted) + value
+
+    def literal(self, wanted: DataType) -> bytes:
+        return bytes((ExpressionTag.LITERAL,)) + self.value(wanted, self.random.random() < 0.2)
+
+    def function(self, wanted: DataType, depth: int) -> bytes:
+        """A call, cast to what is wanted if it gives something else."""
+        before, self.depth = self.depth, depth
+        try:
+            if self.random.random() < self.raw_calls:
+                return self.calls.raw(wanted)
+            call = self.calls.call()
+        finally:
+            self.depth = before
+        return call.wire if call.type == wanted else self.cast(wanted, call.type, call.wire)
+
+    def choice(self, wanted: DataType, depth: int) -> bytes:
+        """CASE or COALESCE."""
+        count = self.random.randrange(1, 4)
+        if self.random.random() < 0.5:
+            values = b"".join(self.expression(wanted, depth + 1) for _ in range(count))
+            return bytes((ExpressionTag.COALESCE,)) + count.to_bytes(2, "little") + values
+        branches = b"".join(
+            self.expression(BOOL, depth + 1) + self.expression(wanted, depth + 1) for _ in range(count)
+        )
+        otherwise = b"\1" + self.expression(wanted, depth + 1) if self.random.random() < 0.5 else b"\0"
+        return bytes((ExpressionTag.CASE,)) + count.to_bytes(2, "little") + branches + otherwise
 
     def predicate(self, depth: int) -> bytes:
         random = self.random
+        if self.builds and random.random() < 0.2:
+            return self.in_build(depth)
         kind = random.choice(("compare", "compare", "between", "in", "like", "null", "and", "or", "not"))
         if kind in ("and", "or"):
             tag = ExpressionTag.LOGICAL_AND if kind == "and" else ExpressionTag.LOGICAL_OR
@@ -246,6 +378,12 @@ class Grower:
         count = random.choice((0, 1, 3, 40))
         head = bytes((ExpressionTag.IN_LIST, random.randrange(2))) + self.expression(both, depth + 1)
         return head + count.to_bytes(4, "little") + b"".join(self.value(both) for _ in range(count))
+
+    def in_build(self, depth: int) -> bytes:
+        place = self.random.randrange(len(self.builds))
+        keys = [self.expression(data_type, depth + 1) for data_type in self.builds[place][1].keys]
+        flags = self.random.choice(({}, {"maybe": True}, {"null_aware": True}))
+        return encode_in_build(place, keys, **flags)
 
     def arithmetic(self, both: DataType, depth: int) -> bytes:
         op = self.random.choice(list(ArithmeticOp))

@@ -132,7 +132,7 @@ def test_inputs_leave_no_memory_behind(program: Program, all_samples: samples.Sa
     sizes = []
     for _ in range(4):
         for number in range(300):
-            for door in ("qmcb", "plan", "grown", "text", "descriptor", "handles"):
+            for door in ("qmcb", "plan", "grown", "joined", "text", "descriptor", "handles"):
                 doors.DOORS[door][0](bench, Random(number))
         sizes.append(bench.instance.memory_size)
     assert sizes[-1] == sizes[1], sizes
@@ -165,6 +165,13 @@ def test_the_fuzzer_notices(safe_wasm: Path, tmp_path: Path, all_samples: sample
 
 
 # ---- what it found ----
+
+
+def test_a_text_becomes_no_null_type() -> None:
+    frame = QueryMode.from_arrow(pa.table({"t": ["a"]}))
+    with pytest.raises(QueryModeError) as caught:
+        frame.select(col("t").cast("null").alias("x")).collect()
+    assert caught.value.code == "NOT_SUPPORTED"
 
 
 def open_and_push(instance: Instance, plan: bytes, batch: bytes) -> None:
@@ -202,6 +209,16 @@ def test_a_wide_null_literal(instance: Instance) -> None:
         item = b"\1\0x" + bytes((ExpressionTag.LITERAL,)) + value
         plan = one_column("n", "null", bytes((NodeTag.PROJECT, 1, 0)) + item)
         open_and_push(instance, plan, qmcb_nulls(16_384))
+
+
+def test_a_merge_from_a_wide_null_on(instance: Instance) -> None:
+    """The bound is ordered among the keys, which looks at all bytes of it."""
+    kind = bytes((TypeTag.FIXED_BINARY,)) + (1000).to_bytes(4, "little")
+    key = bytes((0, 0, ExpressionTag.COLUMN, 0, 0))
+    merge = bytes((NodeTag.MERGE, 1, 1, 0)) + key + b"\xff" * 8 + kind + b"\1"
+    column = pa.array([bytes(1000), b"x" * 1000, None], pa.binary(1000))
+    batch = QueryMode.from_arrow(pa.table({"b": column})).collect().to_qmcb()
+    open_and_push(instance, one_column("b", "fixed_binary(1000)", merge), batch[0])
 
 
 def test_a_bool_column_without_values(instance: Instance) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import duckdb
@@ -13,44 +11,30 @@ from querymode import QueryMode
 from querymode.sql import plan_sql
 from tests.slt.runner import same_rows
 from tests.sql.shapes import joins
+from tests.sql.tpch import NUMBERS, TABLES, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-QUERIES = Path(__file__).parents[2] / "benchmarks" / "tpch"
-TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
-
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tpch")
-    program = Path(sys.executable).parent / "tpchgen-cli"
-    subprocess.run([program, "parquet", "-s", "0.1", "--output-dir", folder], check=True, capture_output=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def session(files: Path) -> QueryMode:
+def session(tpch_files: Path) -> QueryMode:
     qm = QueryMode.local(threads=2)
     for name in TABLES:
-        qm.register(name, files / f"{name}.parquet")
+        qm.register(name, tpch_files / f"{name}.parquet")
     return qm
 
 
 @pytest.fixture(scope="module")
-def oracle(files: Path) -> Any:
+def oracle(tpch_files: Path) -> Any:
     connection = duckdb.connect()
     for name in TABLES:
-        connection.execute(f"CREATE VIEW {name} AS SELECT * FROM '{files / name}.parquet'")
+        connection.execute(f"CREATE VIEW {name} AS SELECT * FROM '{tpch_files / name}.parquet'")
     return connection
 
 
-def text(number: int) -> str:
-    return (QUERIES / f"q{number:02}.sql").read_text()
-
-
-@pytest.mark.parametrize("number", range(1, 23))
+@pytest.mark.parametrize("number", NUMBERS)
 def test_rows(number: int, session: QueryMode, oracle: Any) -> None:
     theirs = oracle.sql(text(number))
     rows = session.sql(text(number)).collect().rows
@@ -60,7 +44,7 @@ def test_rows(number: int, session: QueryMode, oracle: Any) -> None:
     assert not rows or list(rows[0]) == theirs.columns
 
 
-@pytest.mark.parametrize("number", range(1, 23))
+@pytest.mark.parametrize("number", NUMBERS)
 def test_joins_have_keys(number: int, session: QueryMode) -> None:
     """Nothing is computed for outer values; a join without keys gets them from WHERE, or is of one row."""
     for join in joins(plan_sql(session, text(number))):

@@ -22,7 +22,7 @@ pub const Error = cast.ColumnError;
 /// Whether a type has a form as text, which also reads back.
 pub fn is_printable(data_type: DataType) bool {
     return switch (data_type.tag) {
-        .f32vec, .f16vec, .list, .structure, .map => false,
+        .null, .f32vec, .f16vec, .list, .structure, .map => false,
         else => true,
     };
 }
@@ -246,6 +246,7 @@ test "what does not fit is an error that names it, or NULL" {
     try testing.expectError(error.OutOfRange, cast.cast_column(gpa, &texts, .of(.i32), .strict));
     const detail = &interrupt.control.detail;
     try testing.expect(std.mem.find(u8, detail.message[0..detail.message_size], "größer") != null);
+    try testing.expectError(error.NotSupported, cast.cast_column(gpa, &texts, .of(.null), .try_cast));
     texts.validity = &.{0b101};
     const strict = try cast.cast_column(gpa, &texts, .of(.i32), .strict);
     try testing.expectEqual(3, strict.values(i32)[2]);

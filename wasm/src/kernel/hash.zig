@@ -115,6 +115,17 @@ inline fn hash_words(words: [2]u64, size: usize) u64 {
     return last ^ (last >> 32);
 }
 
+/// For tests: values with different numbers, and all with the hash of 16 zero bytes.
+pub fn colliding_value(number: u64) [16]u8 {
+    const zeros = 16 *% multiplier_c *% multiplier_a;
+    const a = (number ^ 16 *% multiplier_c) *% multiplier_a;
+    var inverse: u64 = multiplier_b;
+    for (0..6) |_| inverse *%= 2 -% multiplier_b *% inverse;
+    assert(inverse *% multiplier_b == 1);
+    const rest = (zeros ^ (zeros >> 32)) -% (a ^ (a >> 32));
+    return @bitCast([2]u64{ number, std.math.rotr(u64, rest, 32) *% inverse });
+}
+
 fn hash_long(value: []const u8) u64 {
     assert(value.len > 16);
     var state: u64 = @as(u64, value.len) *% multiplier_c;

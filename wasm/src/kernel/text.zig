@@ -138,6 +138,10 @@ pub inline fn copy(target: []u8, bytes: []const u8) void {
 }
 
 /// Collects texts row by row. What is written must have been reserved.
+/// Offsets have 32 bits, and an arena of the standard library asks for half as much again as it needs,
+/// and more: beyond this that would not fit an address of wasm32, and it does not look.
+const size_max: u64 = 1 << 30;
+
 pub const Writer = struct {
     arena: std.mem.Allocator,
     offsets: []u32,
@@ -154,17 +158,18 @@ pub const Writer = struct {
     }
 
     fn grow(self: *Writer, more: u64) Error!void {
-        // Offsets have 32 bits.
-        const wanted = std.math.cast(u32, self.size + more + take.bytes_slack) orelse return error.OutOfMemory;
+        const size = more +| self.size +| take.bytes_slack;
+        if (size > size_max) return error.OutOfMemory;
+        const wanted: u32 = @intCast(size);
         if (wanted <= self.data.len) return;
         try interrupt.check();
         const before = self.data;
-        self.data = try self.arena.alignedAlloc(u8, .@"16", @max(wanted, @min(self.data.len *| 2, std.math.maxInt(u32))));
+        self.data = try self.arena.alignedAlloc(u8, .@"16", @max(wanted, @min(self.data.len *| 2, size_max)));
         @memcpy(self.data[0..self.size], before[0..self.size]);
     }
 
     pub inline fn reserve(self: *Writer, more: u64) Error!void {
-        if (more + self.size + take.bytes_slack > self.data.len) try self.grow(more);
+        if (more +| self.size +| take.bytes_slack > self.data.len) try self.grow(more);
     }
 
     pub inline fn put(self: *Writer, bytes: []const u8) void {

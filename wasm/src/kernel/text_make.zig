@@ -385,6 +385,16 @@ test "pad, repeat, reverse, translate, characters" {
     defer interrupt.forget();
     try testing.expectError(error.OutOfRange, pad(.right, gpa, 3, &.{ value, count, try constant_of(gpa, "") }, null));
     try expect_texts(&.{ "abcabcabcabcabc", "", "" }, try repeat(gpa, .of(.utf8), 3, &.{ value, count }, &.{0b001}));
+    // Two bytes so many times, and a slack behind them, are more than 64 bits can say.
+    const most: [1]i64 align(16) = .{std.math.maxInt(i64)};
+    const large: [1]i64 align(16) = .{2_900_000_000};
+    const long: Operand = .{ .column = .{ .type = .of(.i64), .row_count = 1, .data = std.mem.sliceAsBytes(&large) }, .is_constant = true };
+    const too_often: Operand = .{ .column = .{ .type = .of(.i64), .row_count = 1, .data = std.mem.sliceAsBytes(&most) }, .is_constant = true };
+    for ([_][]const u8{ "a", "ab", "abc" }) |short| {
+        try testing.expectError(error.OutOfMemory, repeat(gpa, .of(.utf8), 1, &.{ try constant_of(gpa, short), too_often }, null));
+        try testing.expectError(error.OutOfMemory, pad(.left, gpa, 1, &.{ value, too_often, try constant_of(gpa, short) }, null));
+        try testing.expectError(error.OutOfMemory, repeat(gpa, .of(.utf8), 1, &.{ try constant_of(gpa, short), long }, null));
+    }
     try expect_texts(&.{ "cba", "€é", "" }, try reverse(gpa, 3, &value));
     try expect_texts(&.{"kjihgfedcba"}, try reverse(gpa, 1, &try column_of(gpa, &.{"abcdefghijk"})));
     try expect_texts(&.{ "ac", "b€", "" }, try translate(gpa, 3, &.{ value, try constant_of(gpa, "ébb"), try constant_of(gpa, "b") }, null));

@@ -425,3 +425,329 @@ fn unmatched_rows(arena: std.mem.Allocator, chunk: *const Chunk, matched: []cons
     _ = bitmap.indices(bits, chunk.row_count, rows);
     return rows;
 }
+
+// ---- tests: every kind against two loops ----
+
+const testing = std.testing;
+const abi = @import("../abi.zig");
+const group_keys = @import("group_keys.zig");
+const hash = @import("../kernel/hash.zig");
+const join_parser = @import("../plan/join_parser.zig");
+const random_rows = @import("random_rows.zig");
+const Expression = expression_module.Expression;
+
+/// Keys, a number for each row, and a value for the residual.
+const TestSide = struct {
+    fields: []const schema.Field,
+    columns: []const Column,
+    row_count: u32,
+    selection: ?[]const u8 = null,
+
+    fn init(arena: std.mem.Allocator, random: std.Random, keys: []const Column, row_count: u32) !TestSide {
+        const columns = try arena.alloc(Column, keys.len + 2);
+        @memcpy(columns[0..keys.len], keys);
+        columns[keys.len] = try random_rows.numbers(arena, row_count);
+        const values = try arena.alignedAlloc(i64, .@"16", row_count);
+        for (values) |*value| value.* = random.uintLessThan(u8, 4);
+        const validity = try arena.alloc(u8, bitmap.size(row_count));
+        for (validity) |*byte| byte.* = random.int(u8) | random.int(u8) | random.int(u8);
+        columns[keys.len + 1] = .{ .type = .of(.i64), .row_count = row_count, .data = std.mem.sliceAsBytes(values), .validity = validity };
+        const fields = try arena.alloc(schema.Field, columns.len);
+        for (fields, columns) |*field, *column| field.* = .{ .name = "", .type = column.type };
+        var selection: ?[]u8 = null;
+        if (random.boolean()) {
+            selection = try arena.alloc(u8, bitmap.size(row_count));
+            random.bytes(selection.?);
+        }
+        return .{ .fields = fields, .columns = columns, .row_count = row_count, .selection = selection };
+    }
+
+    fn chunk(self: *const TestSide) Chunk {
+        const bits = self.selection orelse return .{ .row_count = self.row_count, .columns = self.columns };
+        return .{ .row_count = self.row_count, .columns = self.columns, .selection = .{ .bits = bits, .count = @intCast(bitmap.count(bits, self.row_count)) } };
+    }
+
+    fn has(self: *const TestSide, row: usize) bool {
+        return if (self.selection) |bits| bitmap.get(bits.ptr, row) else true;
+    }
+};
+
+const TestCase = struct {
+    kind: abi.JoinKind,
+    key_count: usize = 1,
+    residual: bool = false,
+    nulls_equal: bool = false,
+    with_filter: bool = false,
+    /// The build's keys are expressions, which have columns of their own.
+    computed: bool = false,
+};
+
+/// The input's number, and the build's or what the mark says; NULL is −1.
+const TestRow = [2]i64;
+const TestRows = std.ArrayList(TestRow);
+
+fn test_keys(arena: std.mem.Allocator, side: *const TestSide, case: TestCase, computed: bool) ![]Expression {
+    const keys = try arena.alloc(Expression, case.key_count);
+    for (keys, 0..) |*key, i| {
+        key.* = .{ .type = side.columns[i].type, .node = .{ .column = @intCast(i) } };
+        if (!computed) continue;
+        const terms = try arena.alloc(Expression, 1);
+        terms[0] = key.*;
+        key.node = .{ .coalesce = terms };
+    }
+    return keys;
+}
+
+fn test_build(arena: std.mem.Allocator, side: *const TestSide, case: TestCase) !*JoinTable {
+    const node: plan_module.Build = .{
+        .keys = try test_keys(arena, side, case, case.computed),
+        .nulls_equal = case.nulls_equal,
+        .with_filter = case.with_filter,
+    };
+    var build: BuildOperator = try .init(testing.allocator, arena, &node, side.fields);
+    errdefer build.table.release();
+    try build.push(arena, &side.chunk());
+    try build.table.finish();
+    return build.table;
+}
+
+/// The residual is `input's value < build's value`.
+fn test_residual(arena: std.mem.Allocator, input: *const TestSide, build: *const TestSide) !join_parser.Residual {
+    const sides = try arena.alloc(Expression, 2);
+    const places = [2]u32{ @intCast(input.columns.len - 1), @intCast(input.columns.len + build.columns.len - 1) };
+    const named = try arena.alloc(bool, input.columns.len + build.columns.len);
+    @memset(named, false);
+    for (sides, places) |*side, place| {
+        side.* = .{ .type = .of(.i64), .node = .{ .column = place } };
+        named[place] = true;
+    }
+    return .{
+        .predicate = .{ .type = .of(.bool), .node = .{ .compare = .{ .op = .lt, .left = &sides[0], .right = &sides[1] } } },
+        .named = named,
+    };
+}
+
+fn append_test_rows(arena: std.mem.Allocator, rows: *TestRows, chunk: *const Chunk) !void {
+    try testing.expect(chunk.row_count <= chunk_rows);
+    for (0..chunk.row_count) |row| {
+        if (chunk.selection) |selection| if (!bitmap.get(selection.bits.ptr, row)) continue;
+        const second = &chunk.columns[1];
+        const value: i64 = if (!second.is_valid(row))
+            -1
+        else if (second.type.tag == .bool)
+            @intFromBool(bitmap.get(second.data.ptr, row))
+        else
+            second.values(i64)[row];
+        try rows.append(arena, .{ chunk.columns[0].values(i64)[row], value });
+    }
+    if (chunk.row_count > 0) try testing.expectEqual(2, chunk.columns.len);
+}
+
+fn joined(arena: std.mem.Allocator, input: *const TestSide, build: *const TestSide, case: TestCase) !TestRows {
+    const table = try test_build(arena, build, case);
+    defer table.release();
+    const number: u32 = @intCast(case.key_count);
+    const second: join_parser.Pick = switch (case.kind) {
+        .inner, .left, .single => .{ .side = .build, .column = number },
+        .semi, .anti => .{ .side = .input, .column = number },
+        .mark => .{ .side = .mark, .column = 0 },
+    };
+    const node: plan_module.Join = .{
+        .table = table,
+        .kind = case.kind,
+        .keys = try test_keys(arena, input, case, false),
+        .picks = &.{ .{ .side = .input, .column = number }, second },
+        .residual = if (case.residual) try test_residual(arena, input, build) else null,
+    };
+    var join: JoinOperator = .init(testing.allocator, &node);
+    defer join.deinit();
+    var rows: TestRows = .empty;
+    // Twice: what one chunk leaves must not touch the next.
+    for (0..2) |_| if (try join.push(arena, &input.chunk())) |whole| {
+        try append_test_rows(arena, &rows, &whole);
+    } else while (try join.next()) |part| try append_test_rows(arena, &rows, &part);
+    return rows;
+}
+
+fn has_null_key(side: *const TestSide, row: usize, case: TestCase) bool {
+    for (side.columns[0..case.key_count]) |*key| if (!key.is_valid(row)) return true;
+    return false;
+}
+
+fn expected_row(arena: std.mem.Allocator, rows: *TestRows, input: *const TestSide, row: usize, build: *const TestSide, case: TestCase) !void {
+    var matches: usize = 0;
+    var unknown = false;
+    var others: usize = 0;
+    const id: i64 = @intCast(row);
+    for (0..build.row_count) |other| {
+        if (!build.has(other)) continue;
+        others += 1;
+        const some_null = has_null_key(input, row, case) or has_null_key(build, other, case);
+        const equal = (case.nulls_equal or !some_null) and
+            group_keys.rows_equal(input.columns[0..case.key_count], row, build.columns[0..case.key_count], other);
+        if (!equal) {
+            unknown = unknown or (!case.residual and !case.nulls_equal and some_null);
+            continue;
+        }
+        if (case.residual) {
+            const left = &input.columns[case.key_count + 1];
+            const right = &build.columns[case.key_count + 1];
+            if (!left.is_valid(row) or !right.is_valid(other)) {
+                unknown = true;
+                continue;
+            }
+            if (left.values(i64)[row] >= right.values(i64)[other]) continue;
+        }
+        matches += 1;
+        if (case.kind == .single and matches > 1) return error.OutOfRange;
+        if (case.kind == .inner or case.kind == .left or case.kind == .single) try rows.append(arena, .{ id, @intCast(other) });
+    }
+    const mark: i64 = if (matches > 0) 1 else if (unknown) -1 else 0;
+    switch (case.kind) {
+        .inner => {},
+        .left, .single => if (matches == 0) try rows.append(arena, .{ id, -1 }),
+        .semi => if (matches > 0) try rows.append(arena, .{ id, id }),
+        .anti => if (matches == 0) try rows.append(arena, .{ id, id }),
+        .mark => try rows.append(arena, .{ id, mark }),
+    }
+}
+
+fn expected_rows(arena: std.mem.Allocator, input: *const TestSide, build: *const TestSide, case: TestCase) !TestRows {
+    var rows: TestRows = .empty;
+    for (0..2) |_| for (0..input.row_count) |row| {
+        if (input.has(row)) try expected_row(arena, &rows, input, row, build, case);
+    };
+    return rows;
+}
+
+fn earlier(_: void, a: TestRow, b: TestRow) bool {
+    return a[0] < b[0] or (a[0] == b[0] and a[1] < b[1]);
+}
+
+fn expect_joined(arena: std.mem.Allocator, input: *const TestSide, build: *const TestSide, case: TestCase) !void {
+    const wanted = expected_rows(arena, input, build, case) catch |failure| {
+        try testing.expectError(failure, joined(arena, input, build, case));
+        return;
+    };
+    const found = try joined(arena, input, build, case);
+    errdefer std.debug.print("{any}, {d} × {d} rows\n", .{ case, input.row_count, build.row_count });
+    if (case.kind == .left and case.residual) for ([_]TestRows{ wanted, found }) |rows| std.mem.sort(TestRow, rows.items, {}, earlier);
+    try testing.expectEqualSlices(TestRow, wanted.items, found.items);
+}
+
+fn expect_all_kinds(arena: std.mem.Allocator, random: std.Random, input: *const TestSide, build: *const TestSide, key_count: usize) !void {
+    for (std.enums.values(abi.JoinKind)) |kind| for ([_]bool{ false, true }) |residual| for ([_]bool{ false, true }) |nulls_equal| {
+        try expect_joined(arena, input, build, .{
+            .kind = kind,
+            .key_count = key_count,
+            .residual = residual,
+            .nulls_equal = nulls_equal,
+            .with_filter = random.boolean(),
+            .computed = random.boolean(),
+        });
+    };
+}
+
+test "joins of every kind by keys of every type" {
+    var prng: std.Random.DefaultPrng = .init(41);
+    const random = prng.random();
+    for (0..120) |round| {
+        var arena_state: std.heap.ArenaAllocator = .init(testing.allocator);
+        defer arena_state.deinit();
+        const arena = arena_state.allocator();
+        const key_count = round % 4;
+        const counts = [2]u32{ random.uintLessThan(u32, 60), random.uintLessThan(u32, if (round % 3 == 0) 3 else 30) };
+        var sides: [2]TestSide = undefined;
+        for (&sides, counts) |*side, count| {
+            const keys = try arena.alloc(Column, key_count);
+            for (keys, 0..) |*key, i| {
+                const data_type = random_rows.types[(round + i * 7) % random_rows.types.len];
+                key.* = try random_rows.column(arena, random, data_type, count);
+            }
+            side.* = try .init(arena, random, keys, count);
+        }
+        // Every other time the build's keys are some of the input's: long values have matches too.
+        if (counts[0] > 0 and round % 2 == 0) {
+            const rows = try arena.alloc(u32, counts[1]);
+            for (rows) |*row| row.* = random.uintLessThan(u32, counts[0]);
+            const keys = try arena.alloc(Column, key_count);
+            for (keys, sides[0].columns[0..key_count]) |*key, *from| key.* = try take_rows(arena, from, rows);
+            sides[1] = try .init(arena, random, keys, counts[1]);
+        }
+        try expect_all_kinds(arena, random, &sides[0], &sides[1], key_count);
+    }
+}
+
+fn binary_column(arena: std.mem.Allocator, values: []const []const u8) !Column {
+    const offsets = try arena.alloc(u32, values.len + 1);
+    offsets[0] = 0;
+    for (offsets[1..], offsets[0..values.len], values) |*end, start, value| end.* = start + @as(u32, @intCast(value.len));
+    const data = try arena.alignedAlloc(u8, .@"16", offsets[values.len]);
+    for (values, offsets[0..values.len]) |value, start| @memcpy(data[start..][0..value.len], value);
+    return .{ .type = .of(.binary), .row_count = @intCast(values.len), .data = data, .offsets = offsets };
+}
+
+test "keys that share a hash are told apart" {
+    var prng: std.Random.DefaultPrng = .init(42);
+    const random = prng.random();
+    for ([_]usize{ 1, 8, 30 }) |distinct| {
+        var arena_state: std.heap.ArenaAllocator = .init(testing.allocator);
+        defer arena_state.deinit();
+        const arena = arena_state.allocator();
+        const values = try arena.alloc([16]u8, distinct * 2);
+        for (values, 0..) |*value, number| {
+            value.* = hash.colliding_value(number);
+            try testing.expectEqual(hash.hash_bytes(&@as([16]u8, @splat(0))), hash.hash_bytes(value));
+        }
+        var sides: [2]TestSide = undefined;
+        for (&sides, 0..) |*side, i| {
+            const picked = try arena.alloc([]const u8, 40);
+            // The second side lacks half of them.
+            for (picked) |*value| value.* = &values[random.uintLessThan(usize, if (i == 0) distinct * 2 else distinct)];
+            side.* = try .init(arena, random, &.{try binary_column(arena, picked)}, 40);
+        }
+        try expect_all_kinds(arena, random, &sides[0], &sides[1], 1);
+        try expect_all_kinds(arena, random, &sides[1], &sides[0], 1);
+    }
+}
+
+test "a key with more matches than a chunk has rows" {
+    var prng: std.Random.DefaultPrng = .init(43);
+    var arena_state: std.heap.ArenaAllocator = .init(testing.allocator);
+    defer arena_state.deinit();
+    const arena = arena_state.allocator();
+    const build_count = 2 * chunk_rows + 5;
+    const same = try arena.alignedAlloc(i64, .@"16", build_count);
+    @memset(same, 7);
+    same[3] = 8;
+    const input_keys = try arena.alignedAlloc(i64, .@"16", 3);
+    @memcpy(input_keys, &[3]i64{ 7, 9, 8 });
+    const input_key: Column = .{ .type = .of(.i64), .row_count = 3, .data = std.mem.sliceAsBytes(input_keys) };
+    const build_key: Column = .{ .type = .of(.i64), .row_count = build_count, .data = std.mem.sliceAsBytes(same) };
+    for ([_]usize{ 0, 1 }) |key_count| {
+        var input: TestSide = try .init(arena, prng.random(), (&input_key)[0..1][0..key_count], 3);
+        var build: TestSide = try .init(arena, prng.random(), (&build_key)[0..1][0..key_count], build_count);
+        input.selection = null;
+        build.selection = null;
+        for (std.enums.values(abi.JoinKind)) |kind| for ([_]bool{ false, true }) |residual| {
+            try expect_joined(arena, &input, &build, .{ .kind = kind, .key_count = key_count, .residual = residual });
+        };
+    }
+}
+
+test "a build that gets no rows, and an input that brings none" {
+    var prng: std.Random.DefaultPrng = .init(44);
+    const random = prng.random();
+    for ([_][2]u32{ .{ 0, 0 }, .{ 5, 0 }, .{ 0, 5 } }) |counts| for (0..3) |key_count| {
+        var arena_state: std.heap.ArenaAllocator = .init(testing.allocator);
+        defer arena_state.deinit();
+        const arena = arena_state.allocator();
+        var sides: [2]TestSide = undefined;
+        for (&sides, counts) |*side, count| {
+            const keys = try arena.alloc(Column, key_count);
+            for (keys, 0..) |*key, i| key.* = try random_rows.column(arena, random, .of(if (i == 0) .utf8 else .i32), count);
+            side.* = try .init(arena, random, keys, count);
+        }
+        try expect_all_kinds(arena, random, &sides[0], &sides[1], key_count);
+    };
+}

@@ -37,6 +37,9 @@ const JoinTable = @import("../operator/join_table.zig").JoinTable;
 
 pub const Error = error{ InvalidFormat, InvalidFilter, InvalidAggregate, NotSupported, OutOfMemory };
 
+/// Bytes that a NULL of a few bytes on the wire may claim.
+const null_size_max = 1 << 20;
+
 /// An expression with the name of the column that it makes.
 pub const Named = struct { name: []const u8, expression: Expression };
 
@@ -337,7 +340,12 @@ pub const Parser = struct {
         if (is_null) {
             column.validity = &.{0};
             if (data_type.layout() == .bytes) column.offsets = &.{ 0, 0 };
-            column.data = try self.aligned(16, &@as([16]u8, @splat(0)));
+            // Where a NULL's value is looked at before its validity, it is there.
+            const size: u64 = if (data_type.layout() == .fixed) @max(16, data_type.value_size()) else 16;
+            if (size > null_size_max) return error.OutOfMemory;
+            const zeros = try self.arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), @intCast(size));
+            @memset(zeros, 0);
+            column.data = zeros;
             return column;
         }
         switch (data_type.layout()) {

@@ -229,7 +229,8 @@ fn select(comptime T: type, items: []T, k: usize, context: anytype) Error!void {
     var low: usize = 0;
     var high: usize = items.len;
     // Twice what fair pivots would need; then the rest is sorted, which has no bad case.
-    var rounds = 2 * std.math.log2_int(usize, items.len) + 2;
+    // The logarithm's own type has no room for twice of it.
+    var rounds = 2 * @as(u32, std.math.log2_int(usize, items.len)) + 2;
     while (high - low > 16) : (rounds -= 1) {
         try interrupt.check();
         if (rounds == 0) return std.sort.heap(T, items[low..high], context, sort_less(T, @TypeOf(context)));
@@ -293,6 +294,17 @@ test "select finds every place" {
         for (items[0..k]) |item| try std.testing.expect(item <= items[k]);
         for (items[k..count]) |item| try std.testing.expect(item >= items[k]);
     }
+}
+
+test "select has rounds enough for many items" {
+    const count = 70_000;
+    var prng: std.Random.DefaultPrng = .init(34);
+    const items = try std.testing.allocator.alloc(i64, count);
+    defer std.testing.allocator.free(items);
+    for (items, 0..) |*item, i| item.* = @intCast(i);
+    prng.random().shuffle(i64, items);
+    try select(i64, items, count / 2, Less(i64){});
+    try std.testing.expectEqual(count / 2, items[count / 2]);
 }
 
 test "places" {
