@@ -137,6 +137,7 @@ class Stage:
 
     __slots__ = (
         "branches",
+        "deal",
         "final",
         "final_builds",
         "final_nodes",
@@ -164,6 +165,8 @@ class Stage:
         self.one_row_lanes = False
         #: The lanes' answers leave in so many parts, and the final plan may run over each part alone.
         self.partition_count = 0
+        #: Deals answers out that left undivided, each lane's groups being few.
+        self.deal: bytes | None = None
         #: The final plan merges: every lane's answer is a sorted run.
         self.merges = False
         #: Instead of a final plan: a Python function over Arrow batches, and what it is given.
@@ -477,6 +480,10 @@ class _Lowering:
         pipe = self._cut(pipe.mark(node))
         pipe.stage.one_row_lanes = not node.keys and is_split
         pipe.stage.partition_count = count
+        if is_split and partitioned:
+            deal = Wire(pipe.schema, states)
+            deal.partition_by_first(count, len(node.keys))
+            pipe.stage.deal = deal.encoded()
         final = Wire(pipe.schema, states)
         final.aggregate(node, AggregatePhase.FINAL if is_split else AggregatePhase.COMPLETE)
         pipe.begin_final(final, parallel=partitioned)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 
 from querymode import _pool
+from querymode._abi import UNDIVIDED
 from querymode.errors import MemoryExceededError
 from querymode.execute.feeds import BatchFeed, FileFeed, MemoryFeed, ReadyFeed
 from querymode.execute.stage import MIB, StageRun
@@ -267,7 +268,7 @@ class QueryRun:
         """The final plan over every partition of the lanes' answers."""
         assert stage.final is not None
         parts: list[list[bytes]] = [[] for _ in range(stage.partition_count)]
-        for lane in lanes:
+        for lane in self._divided(stage, lanes):
             for batch in lane:
                 parts[batch.partition].append(batch.data)
         filled = [part for part in parts if part]
@@ -282,6 +283,22 @@ class QueryRun:
         run = StageRun(self, following, [BatchFeed(0, filled, consume=True)], self._workers(len(filled)))
         run.run()
         return [list(lane) for lane in run.answers]
+
+    def _divided(self, stage: Stage, lanes: list[list[Batch]]) -> list[list[Batch]]:
+        """Batches of one partition each."""
+        whole = [[batch.data for batch in lane if batch.partition == UNDIVIDED] for lane in lanes]
+        if not any(whole):
+            return lanes
+        assert stage.deal is not None
+        dealing = Stage()
+        branch = Branch(StageOutput(stage, gather=False))
+        branch.plan = stage.deal
+        dealing.branches = (branch,)
+        # A lane each, though it be empty: the answers stay in the lanes' order.
+        run = StageRun(self, dealing, [BatchFeed(0, whole, consume=True)], self._workers(len(whole)))
+        run.run()
+        parted = [[batch for batch in lane if batch.partition != UNDIVIDED] for lane in lanes]
+        return [[*lane, *answer] for lane, answer in zip(parted, run.answers, strict=True)]
 
     def _stage_run(self, stage: Stage, *, streams: bool = False) -> StageRun:
         lane_counts = list(map(self._lane_count, stage.branches))

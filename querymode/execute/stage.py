@@ -16,7 +16,7 @@ import time
 from collections import deque
 
 from querymode import _pool, _wasm
-from querymode._abi import OutputState
+from querymode._abi import UNDIVIDED, OutputState
 from querymode.errors import MemoryExceededError, error
 from querymode.execute import threads
 from querymode.execute.feeds import InputBlock, push_batches
@@ -43,6 +43,8 @@ OUTPUT_SIZE_MIN = 64 << 10
 STREAM_PART = 4
 #: Up to so many rows of partitioned answers, the final plan takes them all at once.
 GATHER_ROWS_MAX = 1 << 16
+#: … and up to so many where every lane's were few: then they are few altogether, most likely.
+UNDIVIDED_ROWS_MAX = 1 << 21
 
 
 def timed_out() -> QueryModeError:
@@ -449,9 +451,13 @@ class StageRun:
 
     # ---- the final plan ----
 
+    def _gather_rows_max(self) -> int:
+        whole = all(batch.partition == UNDIVIDED for lane in self.answers for batch in lane)
+        return UNDIVIDED_ROWS_MAX if whole else GATHER_ROWS_MAX
+
     def _run_final(self, instance: Instance) -> None:
         """Over the lanes' answers, in their order."""
-        if self.stage.partition_count and sum(self.rows) > GATHER_ROWS_MAX:
+        if self.stage.partition_count and sum(self.rows) > self._gather_rows_max():
             self.is_partitioned = True
             return
         assert self.stage.final is not None

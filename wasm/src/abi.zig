@@ -375,6 +375,9 @@ pub const SourceKind = enum(u32) {
 
 pub const TextFormat = enum(u32) { csv = 0, json = 1 };
 
+/// Stands for a partition: an aggregate's groups that are so few that all parts left together.
+pub const undivided: u32 = std.math.maxInt(u32);
+
 /// What a call left for the host to read, until the next call on the same instance.
 pub const Output = extern struct {
     /// QMCB bytes, or 0 when this call produced none.
@@ -382,7 +385,7 @@ pub const Output = extern struct {
     size: u32,
     row_count: u32,
     state: OutputState,
-    /// Of plans that end in `partition`: which part the rows belong to. 0 else.
+    /// Of plans that end in `partition`: which part the rows belong to, or `undivided`. 0 else.
     partition: u32 = 0,
 };
 
@@ -567,6 +570,7 @@ pub const constants = .{
     .{ "BUILD_BLOOM", build_bloom },
     .{ "IN_BUILD_BLOOM", in_build_bloom },
     .{ "IN_BUILD_NULL_AWARE", in_build_null_aware },
+    .{ "UNDIVIDED", undivided },
     .{ "PLAN_LAST", plan_last },
     .{ "PLAN_ROUND", plan_round },
     .{ "PLAN_UNSURE", plan_unsure },

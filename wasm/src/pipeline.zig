@@ -9,6 +9,7 @@
 //! A `Query` owns all its memory and gives it back when it closes. What it produced waits, encoded,
 //! in `pending`; the host takes one piece per call and it stays valid until the next call.
 const std = @import("std");
+const abi = @import("abi.zig");
 const bitmap = @import("core/bitmap.zig");
 const column_module = @import("core/column.zig");
 const expression_module = @import("plan/expression.zig");
@@ -58,6 +59,8 @@ fn output_limit() u64 {
 /// much as so many batches may.
 const partition_size = 1 << 20;
 const partition_outputs = 2;
+/// Groups of a lane that leave as one batch: handing over a batch takes longer than a few hundred groups.
+const undivided_rows = 16 * 1024;
 /// Rows that a partition gets of a chunk on average: for fewer the work on each partition shows.
 const partition_rows = 64;
 
@@ -621,6 +624,16 @@ pub const Query = struct {
     }
 
     fn finish_partitions(self: *Query, partition: *PartitionOperator) Error!void {
+        const place = self.operators.len - 1;
+        const is_aggregate = place > 0 and self.operators[place - 1] == .aggregate;
+        if (is_aggregate and !partition.has_parted and partition.row_total() <= undivided_rows) {
+            var arena: std.heap.ArenaAllocator = .init(self.gpa);
+            defer arena.deinit();
+            if (partition.row_total() == 0) return;
+            try self.encode(try partition.all(arena.allocator()));
+            self.pending.items[self.pending.items.len - 1].partition = abi.undivided;
+            return partition.reset();
+        }
         for (partition.parts, 0..) |*part, i| if (part.row_count > 0) try self.encode_partition(partition, i);
     }
 
@@ -628,6 +641,7 @@ pub const Query = struct {
         try interrupt.check();
         var arena: std.heap.ArenaAllocator = .init(self.gpa);
         defer arena.deinit();
+        partition.has_parted = true;
         try self.encode(try partition.batch(arena.allocator(), index));
         self.pending.items[self.pending.items.len - 1].partition = @intCast(index);
         partition.clear(index);

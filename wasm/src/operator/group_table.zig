@@ -231,7 +231,7 @@ pub const GroupTable = struct {
             .text => {
                 // The group of NULL may have been opened by this chunk, which is not stored yet.
                 const stored = try self.keys[0].finish(arena);
-                try self.find_slots(Pair, &self.pairs, Texts{ .table = self, .column = &chunk.columns[0], .rows = chunk.rows, .stored = &stored, .known = stored.row_count }, chunk);
+                try self.find_texts(.{ .table = self, .column = &chunk.columns[0], .rows = chunk.rows, .stored = &stored, .known = stored.row_count }, chunk);
             },
             .general => try self.find_general(arena, try chunk.decoded(arena)),
         }
@@ -411,7 +411,7 @@ pub const GroupTable = struct {
         while (start < chunk.groups.len) : (start += block_rows) {
             const end = @min(start + block_rows, chunk.groups.len);
             const count = look_up(Entry, slots.entries, slots.shift(), reader, start, chunk.groups[start..end], &missed);
-            for (missed[0..count]) |i| chunk.groups[i] = try self.search(Entry, slots, reader, i, chunk.row(i));
+            for (missed[0..count]) |i| chunk.groups[i] = try self.search(Entry, slots, reader, reader.key(i), i, chunk.row(i));
         }
     }
 
@@ -420,17 +420,54 @@ pub const GroupTable = struct {
         const own = reader;
         var count: usize = 0;
         for (groups, start..) |*group, i| {
-            const key: Entry = own.quick_key(i);
+            const key: Entry = own.key(i);
             const entry = entries[@intCast(key.hash() >> shift)];
             group.* = entry.group;
             missed[count] = @intCast(i);
-            count += @intFromBool(entry.differs(key)) | @intFromBool(entry.group == empty) | @intFromBool(!own.is_exact(key));
+            count += @intFromBool(entry.differs(key)) | @intFromBool(entry.group == empty);
         }
         return count;
     }
 
-    fn search(self: *GroupTable, comptime Entry: type, slots: *Slots(Entry), reader: anytype, i: u32, row: u32) Error!u32 {
-        const key: Entry = reader.key(i);
+    /// The same for texts. The words of long ones do not prove that they are equal: those that seem found
+    /// are compared after the whole block has looked, so that no row waits for the bytes of another.
+    fn find_texts(self: *GroupTable, texts: Texts, chunk: Chunk) Error!void {
+        var keys: [block_rows]Pair = undefined;
+        var missed: [block_rows]u32 = undefined;
+        var doubtful: [block_rows]u32 = undefined;
+        var start: usize = 0;
+        while (start < chunk.groups.len) : (start += block_rows) {
+            const groups = chunk.groups[start..@min(start + block_rows, chunk.groups.len)];
+            texts.read_keys(start, keys[0..groups.len]);
+            var counts = look_up_texts(self.pairs.entries, self.pairs.shift(), keys[0..groups.len], groups, &missed, &doubtful);
+            for (doubtful[0..counts.doubtful]) |i| {
+                if (texts.same(start + i, groups[i])) continue;
+                missed[counts.missed] = i;
+                counts.missed += 1;
+            }
+            for (missed[0..counts.missed]) |i| {
+                groups[i] = try self.search(Pair, &self.pairs, texts, keys[i], @intCast(start + i), chunk.row(start + i));
+            }
+        }
+    }
+
+    const TextCounts = struct { missed: usize, doubtful: usize };
+
+    noinline fn look_up_texts(entries: []const Pair, shift: u6, keys: []const Pair, groups: []u32, missed: *[block_rows]u32, doubtful: *[block_rows]u32) TextCounts {
+        var counts: TextCounts = .{ .missed = 0, .doubtful = 0 };
+        for (groups, keys, 0..) |*group, key, i| {
+            const entry = entries[@intCast(key.hash() >> shift)];
+            group.* = entry.group;
+            const differs = entry.differs(key) or entry.group == empty;
+            missed[counts.missed] = @intCast(i);
+            counts.missed += @intFromBool(differs);
+            doubtful[counts.doubtful] = @intCast(i);
+            counts.doubtful += @intFromBool(!differs and key.extra > 16);
+        }
+        return counts;
+    }
+
+    fn search(self: *GroupTable, comptime Entry: type, slots: *Slots(Entry), reader: anytype, key: Entry, i: u32, row: u32) Error!u32 {
         const entries = slots.entries;
         var slot: usize = @intCast(key.hash() >> slots.shift());
         while (true) : (slot = (slot + 1) & (entries.len - 1)) {
@@ -592,7 +629,6 @@ const Words = struct {
     keys: []const u64,
     flags: ?[]const u32,
 
-    const quick_key = key;
     inline fn key(self: Words, i: usize) Word {
         return .{ .key = self.keys[i], .flags = if (self.flags) |flags| flags[i] else 0 };
     }
@@ -607,7 +643,6 @@ const Words = struct {
 const Pairs = struct {
     keys: group_keys.Words,
 
-    const quick_key = key;
     inline fn key(self: Pairs, i: usize) Pair {
         return .{ .words = .{ self.keys.a[i], self.keys.b[i] }, .extra = if (self.keys.flags) |flags| flags[i] else 0 };
     }
@@ -619,8 +654,8 @@ const Pairs = struct {
     }
 };
 
-/// A text of up to 16 bytes is its words and its length. A longer one has its hash and its first eight
-/// bytes for words, which are proof of a difference only.
+/// A text of up to 16 bytes is its words and its length. A longer one has two words that all of its bytes
+/// are mixed into, which are proof of a difference only.
 const Texts = struct {
     table: *const GroupTable,
     column: *const Column,
@@ -632,16 +667,23 @@ const Texts = struct {
     inline fn row(self: Texts, i: usize) usize {
         return if (self.rows) |chosen| chosen[i] else i;
     }
-    /// Without asking for the size: of a long text it is worth nothing.
-    inline fn quick_key(self: Texts, i: usize) Pair {
-        const start = self.column.offsets[self.row(i)];
-        const size = self.column.offsets[self.row(i) + 1] - start;
-        return .{ .words = hash.short_words(self.column.data, start, @min(size, 16)), .extra = size };
+    noinline fn read_keys(self: Texts, first: usize, keys: []Pair) void {
+        const data = self.column.data;
+        for (keys, first..) |*to, i| {
+            const start = self.column.offsets[self.row(i)];
+            const size = self.column.offsets[self.row(i) + 1] - start;
+            to.extra = size;
+            to.words = if (size <= 16) hash.short_words(data, start, size) else long_words(data[start..][0..size]);
+        }
     }
-    fn key(self: Texts, i: usize) Pair {
-        const bytes = self.column.bytes_at(self.row(i));
-        if (bytes.len <= 16) return self.quick_key(i);
-        return .{ .words = .{ hash.hash_bytes(bytes), std.mem.readInt(u64, bytes[0..8], .little) }, .extra = @intCast(bytes.len) };
+    fn long_words(bytes: []const u8) [2]u64 {
+        if (bytes.len > 32) return .{ hash.hash_bytes(bytes), std.mem.readInt(u64, bytes[0..8], .little) };
+        // Both halves, which share bytes where they meet.
+        const head: [2]u64 = @bitCast(bytes[0..16].*);
+        const tail: [2]u64 = @bitCast(bytes[bytes.len - 16 ..][0..16].*);
+        const a = (head[0] ^ std.math.rotl(u64, tail[1], 23)) *% multiplier_a;
+        const b = (head[1] ^ std.math.rotl(u64, tail[0], 41)) *% multiplier_b;
+        return .{ a ^ (b >> 29), b ^ (a >> 31) };
     }
     inline fn is_exact(_: Texts, given: Pair) bool {
         return given.extra <= 16;

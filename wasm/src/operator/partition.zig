@@ -45,6 +45,8 @@ pub const PartitionOperator = struct {
     parts: []Part,
     /// Of all parts together.
     size: u64 = 0,
+    /// Some part has left by itself.
+    has_parted: bool = false,
 
     pub fn init(gpa: std.mem.Allocator, arena: std.mem.Allocator, node: *const plan_module.Partition, input: []const schema.Field) Error!PartitionOperator {
         const types = try arena.alloc(schema.DataType, input.len);
@@ -147,7 +149,25 @@ pub const PartitionOperator = struct {
         part.size = 0;
     }
 
+    pub fn row_total(self: *const PartitionOperator) u64 {
+        var total: u64 = 0;
+        for (self.parts) |*part| total += part.row_count;
+        return total;
+    }
+
+    /// What all partitions have collected.
+    pub fn all(self: *const PartitionOperator, arena: std.mem.Allocator) Error!column_module.Batch {
+        const builders = try keyed_rows.open_all(arena, arena, self.types);
+        for (self.parts, 0..) |*part, index| {
+            if (part.row_count == 0) continue;
+            const given = try self.batch(arena, index);
+            for (builders, given.columns) |*builder, *column| try builder.append_range(column, 0, part.row_count);
+        }
+        return .{ .row_count = @intCast(self.row_total()), .columns = try keyed_rows.collected(arena, builders) };
+    }
+
     pub fn reset(self: *PartitionOperator) void {
+        self.has_parted = false;
         for (0..self.parts.len) |index| self.clear(index);
     }
 };
