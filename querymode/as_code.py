@@ -32,6 +32,7 @@ from querymode.expr import (
     Not,
     Or,
     Then,
+    unnamed,
 )
 from querymode.file_table import FileTable
 from querymode.plan import Filter, GroupBy, Join, Limit, MapBatches, Node, Project, Repeat, Scan, Sort, Union
@@ -151,7 +152,7 @@ class _Writer:
         return ", ".join(self._item(name, item) for name, item in items)
 
     def _item(self, name: str, item: Expr) -> str:
-        item = _unnamed(item)
+        item = unnamed(item)
         if isinstance(item, Column) and item.name == name:
             return repr(name)
         return f"{self.operand(item)}.alias({name!r})"
@@ -213,7 +214,7 @@ class _Writer:
         return f".join({', '.join(parts)})"
 
     def _key(self, key: Expr) -> str:
-        key = _unnamed(key)
+        key = unnamed(key)
         return repr(key.name) if isinstance(key, Column) else self.operand(key)
 
     def _inner(self, node: Node) -> str:
@@ -234,11 +235,11 @@ class _Writer:
     def argument(self, node: Expr) -> str:
         """An expression that is given to a function, whose parentheses are enough."""
         text = self.right(node)
-        return text[1:-1] if isinstance(_unnamed(node), _IN_PARENTHESES) else text
+        return text[1:-1] if isinstance(unnamed(node), _IN_PARENTHESES) else text
 
     def _condition(self, node: Expr) -> str:
         """Where only an expression will do, a constant alone has to be one."""
-        plain = _unnamed(node)
+        plain = unnamed(node)
         return self.operand(plain) if isinstance(plain, Literal) else self.argument(plain)
 
     def _arguments(self, nodes: Iterable[Expr]) -> str:
@@ -398,12 +399,6 @@ _VALUES: dict[str, tuple[str, Callable[[Any], str]]] = {
     ),
     "uuid": ("from uuid import UUID", lambda said: f"UUID({said!r})"),
 }
-
-
-def _unnamed(item: Expr) -> Expr:
-    while isinstance(item, Alias):
-        item = item.value
-    return item
 
 
 def _laid_out(chain: Sequence[str]) -> str:

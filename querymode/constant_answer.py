@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from querymode import literals
-from querymode.expr import Alias, Column, Expr, Literal
+from querymode.expr import Column, Expr, Literal
 from querymode.plan import Node, Project, Scan
 
 TYPE_CHECKING = False
@@ -50,8 +50,6 @@ def _columns(node: Node) -> list[Sequence[object]] | None:
 
 
 def _values(item: Expr, source: Node, columns: list[Sequence[object]], count: int) -> Sequence[object] | None:
-    while isinstance(item, Alias):
-        item = item.value
     if isinstance(item, Literal):
         return [literals.plain(item.value)] * count
     return columns[source.schema.index(item.name)] if isinstance(item, Column) else None

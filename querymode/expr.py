@@ -521,6 +521,13 @@ class Alias(Expr):
         return f"{self.value}.alias({self.name!r})"
 
 
+def unnamed(item: Expr) -> Expr:
+    """What a name was given to."""
+    while isinstance(item, Alias):
+        item = item.value
+    return item
+
+
 class Aggregate(Expr):
     """One value for many rows; only `agg` and `select` of aggregates take it."""
 

@@ -12,7 +12,6 @@ from querymode.errors import column_not_found, error
 from querymode.expr import (
     AGGREGATE_WORDS,
     Aggregate,
-    Alias,
     And,
     Column,
     Expr,
@@ -21,6 +20,7 @@ from querymode.expr import (
     aggregate_by_word,
     condition,
     joined,
+    unnamed,
 )
 from querymode.frame_arguments import column_name, flat, named, new_name, row_count
 from querymode.frame_columns import ColumnMethods
@@ -351,9 +351,8 @@ def _directions(given: object, count: int, what: str) -> list[bool]:
 
 
 def _aggregate_of(item: Expr) -> Aggregate | None:
-    while isinstance(item, Alias):
-        item = item.value
-    return item if isinstance(item, Aggregate) else None
+    call = unnamed(item)
+    return call if isinstance(call, Aggregate) else None
 
 
 def _named_call(item: object) -> tuple[str, Aggregate]:

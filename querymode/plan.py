@@ -18,7 +18,7 @@ from querymode.bind import (
     columns_of,
 )
 from querymode.errors import error
-from querymode.expr import Aggregate, Cast, Column, Expr
+from querymode.expr import Aggregate, Cast, Column, Expr, unnamed
 from querymode.schema import Schema
 from querymode.types import BOOL, INT64
 
@@ -104,7 +104,8 @@ class Project(Step):
 
     def __init__(self, source: Node, items: Sequence[tuple[str, Expr]]) -> None:
         self.input = source
-        self.items = tuple(items)
+        # The names stand beside: a plain column is one, whatever it is called.
+        self.items = tuple((name, unnamed(item)) for name, item in items)
         self.schema = Schema((name, bind(item, source.schema).type) for name, item in self.items)
 
     def with_children(self, children: Sequence[Node]) -> Project:

@@ -102,7 +102,6 @@ def test_renamed_columns_keep_what_is_known(files: Path) -> None:
     assert found.bounds == {"other": (0, 99)} and found.distinct == {"other": 100}
 
 
-@pytest.mark.xfail(reason="a DataFrame's select leaves Alias nodes, which the estimate does not look through")
 def test_renamed_columns_of_a_frame_keep_what_is_known(facts: DataFrame) -> None:
     assert Estimator().of(facts.select(col("k").alias("other"))._node).distinct == {"other": 100}
 

@@ -617,10 +617,11 @@ fn evaluate_negate(arena: std.mem.Allocator, result_type: DataType, term: *const
     }
 }
 
-/// Bytes of `count` values. A long literal times many rows may pass 32 bits, which offsets have.
+/// Bytes of `count` values. A long literal times many rows may take more than there is, and what std's arena
+/// is asked for must leave room for half as much again: beyond, its 32-bit sizes would wrap.
 fn product(size: u64, count: u32) Error!usize {
     const total = std.math.mul(u64, size, count) catch return error.OutOfMemory;
-    return std.math.cast(u32, total) orelse error.OutOfMemory;
+    return if (total <= 1 << 30) @intCast(total) else error.OutOfMemory;
 }
 
 /// A literal as a whole column.
