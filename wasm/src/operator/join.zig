@@ -97,6 +97,7 @@ pub const JoinOperator = struct {
             .inner, .left, .single => {},
         }
         const table = self.node.table;
+        try table.expect(if (chunk.selection) |selection| selection.count else chunk.row_count, self.taken_count());
         const left = self.node.kind == .left;
         if (table.is_unique() and self.node.residual == null) {
             const found = try table.find_places(arena, keys, chunk.row_count, selected_bits(chunk), &self.use);
@@ -149,6 +150,16 @@ pub const JoinOperator = struct {
                 .done => return null,
             }
         }
+    }
+
+    /// How many columns of the build are taken; text counts as several, by what a copy of it costs.
+    fn taken_count(self: *const JoinOperator) u32 {
+        var count: u32 = 0;
+        const table = self.node.table;
+        for (self.node.picks) |pick| if (pick.side == .build) {
+            count += if (table.fields[pick.column].type.value_size() > 0) 1 else 4;
+        };
+        return count;
     }
 
     // ---- semi, anti, mark ----
@@ -221,10 +232,12 @@ pub const JoinOperator = struct {
         for (columns, residual.named, 0..) |*column, named, i| {
             const build = i >= input_count;
             const source = if (build) &table.columns[i - input_count] else &chunk.columns[i];
-            column.* = if (named)
-                try take_rows(arena, source, if (build) matches.builds else matches.rows)
+            column.* = if (!named)
+                .{ .type = source.type, .row_count = @intCast(matches.rows.len) }
+            else if (build)
+                try table.take(arena, @intCast(i - input_count), matches.builds)
             else
-                .{ .type = source.type, .row_count = @intCast(matches.rows.len) };
+                try take_rows(arena, source, matches.rows);
         }
         return expression_module.evaluate(arena, &residual.predicate, &.{ .row_count = @intCast(matches.rows.len), .columns = columns });
     }
@@ -280,7 +293,7 @@ pub const JoinOperator = struct {
         const columns = try arena.alloc(Column, self.node.picks.len);
         for (columns, self.node.picks) |*column, pick| column.* = switch (pick.side) {
             .input => chunk.columns[pick.column],
-            .build => try take_rows(arena, &self.node.table.columns[pick.column], found.places),
+            .build => try self.node.table.take(arena, pick.column, found.places),
             .mark => unreachable,
         };
         return .{ .row_count = chunk.row_count, .columns = columns, .selection = if (all) null else .{ .bits = found.bits, .count = found.count } };
@@ -319,7 +332,7 @@ pub const JoinOperator = struct {
                 column.* = try builder.finish(arena);
                 continue;
             }
-            column.* = try take_rows(arena, &table.columns[pick.column], builds);
+            column.* = try table.take(arena, pick.column, builds);
             const bits = present orelse continue;
             const validity = column.validity orelse {
                 column.validity = bits;

@@ -144,6 +144,32 @@ pub const Dense = struct {
         starts[0] = 0;
     }
 
+    /// From here on a place is a value's rank: a look-up then needs the bits alone, or nothing at all. Gives
+    /// the rows by rank, to be freed; null where nothing changes.
+    pub fn place_by_rank(self: *Dense, gpa: std.mem.Allocator) Error!?[]u32 {
+        if (!self.unique or self.is_identity) return null;
+        const rows = if (self.direct.len > 0) try self.rows_by_rank(gpa) else self.order orelse return null;
+        gpa.free(self.direct);
+        self.direct = &.{};
+        self.order = null;
+        self.is_identity = self.domain == self.row_count;
+        return rows;
+    }
+
+    fn rows_by_rank(self: *const Dense, gpa: std.mem.Allocator) Error![]u32 {
+        const rows = try gpa.alloc(u32, self.row_count);
+        errdefer gpa.free(rows);
+        var rank: usize = 0;
+        for (self.direct, 0..) |row, value| {
+            if (value % interrupt.block_rows == 0) try interrupt.check();
+            if (row == none) continue;
+            rows[rank] = row;
+            rank += 1;
+        }
+        assert(rank == rows.len);
+        return rows;
+    }
+
     /// Writes the place of each word `words.at(i)`, `none` where it is not there, and, unless unique, the
     /// number of its rows.
     pub fn find(self: *const Dense, words: anytype, places: []u32, counts: []u32) void {
@@ -498,6 +524,12 @@ fn expect_both(given: []const u64, asked: []const u64, domain: u64) !void {
         dense.find_bits(Words{ .words = asked }, asked.len, &bits);
         for (answer, 0..) |place, i| try testing.expectEqual(place != none, bitmap.get(&bits, i));
         try expect_found(given, asked, answer, if (dense.unique) null else &counts, dense.order);
+        if (try dense.place_by_rank(gpa)) |rows| {
+            defer gpa.free(rows);
+            dense.find(Words{ .words = asked }, answer, counts[0..asked.len]);
+            for (answer) |*place| place.* = if (place.* == none) none else rows[place.*];
+            try expect_found(given, asked, answer, null, null);
+        }
     }
     for ([_]bool{ false, true }) |poor| {
         const source: TestSource = .{ .given = given, .poor = poor };

@@ -18,6 +18,7 @@ const schema = @import("../core/schema.zig");
 const BlockFilter = @import("../kernel/block_filter.zig").BlockFilter;
 const ColumnBuilder = @import("../core/column_builder.zig").ColumnBuilder;
 const Packing = @import("join_keys.zig").Packing;
+const Payload = @import("join_payload.zig").Payload;
 const Bits = join_probe.Bits;
 const Block = join_probe.Block;
 const Blocks = join_probe.Blocks;
@@ -45,6 +46,12 @@ const dense_values_max = 1 << 31;
 
 /// Slots of more rows than this are asked only after the filter, while it turns rows away.
 const filter_rows_min = 1 << 12;
+
+/// Tables of fewer rows fit the cache, more or less: their columns are taken from as they are.
+const prepared_rows_min = 1 << 16;
+/// Columns are prepared once a table has been asked for this part of its rows, times their number: then
+/// what it costs is soon saved.
+const asked_part = 4;
 
 pub const Options = struct {
     /// NULL equals NULL, as in set operations and IS NOT DISTINCT FROM.
@@ -79,7 +86,14 @@ pub const JoinTable = struct {
     has_null_key: bool = false,
     finished: bool = false,
     // From here on: since `finish`.
-    columns: []const Column = &.{},
+    /// Joins take their rows by `take`: what they hold may have moved.
+    columns: []Column = &.{},
+    payloads: []Payload = &.{},
+    /// Rows that joins have looked up so far, and whether that was enough to prepare columns.
+    asked: u64 = 0,
+    prepares: bool = false,
+    /// Rows by place, where places are not rows any more; there may be one more entry.
+    rows_by_place: ?[]u32 = null,
     keys: []const Column = &.{},
     /// null: the words are hashes.
     packing: ?Packing = null,
@@ -131,6 +145,8 @@ pub const JoinTable = struct {
     fn deinit(self: *JoinTable) void {
         for (self.builders) |*builder| builder.deinit();
         for (self.key_builders) |*builder| builder.deinit();
+        for (self.payloads) |*payload| payload.deinit(self.gpa);
+        if (self.rows_by_place) |rows| self.gpa.free(rows);
         switch (self.index) {
             .nothing => {},
             inline else => |*index| index.deinit(self.gpa),
@@ -147,7 +163,7 @@ pub const JoinTable = struct {
         };
     }
 
-    /// Rows by place; null when a place is a row.
+    /// Rows by place, for `take`; null when a place is what it wants.
     pub fn order(self: *const JoinTable) ?[]const u32 {
         return switch (self.index) {
             .nothing => null,
@@ -196,6 +212,9 @@ pub const JoinTable = struct {
         const columns = try arena.alloc(Column, self.builders.len);
         for (columns, self.builders) |*column, *builder| column.* = try builder.finish(arena);
         self.columns = columns;
+        const payloads = try arena.alloc(Payload, columns.len);
+        @memset(payloads, .{});
+        self.payloads = payloads;
         const keys = try arena.alloc(Column, self.key_types.len);
         var own: usize = 0;
         for (keys, self.key_columns) |*key, shared| {
@@ -238,6 +257,36 @@ pub const JoinTable = struct {
     }
 
     // ---- probing ----
+
+    /// A join will look up so many rows, and take `column_count` columns of those that it finds.
+    pub fn expect(self: *JoinTable, row_count: u32, column_count: u32) FindError!void {
+        self.asked += row_count;
+        if (self.prepares or self.row_count < prepared_rows_min) return;
+        if (self.asked * asked_part < @as(u64, self.row_count) * column_count) return;
+        self.prepares = true;
+        if (self.index == .dense) self.rows_by_place = self.index.dense.place_by_rank(self.gpa) catch |failure| switch (failure) {
+            error.OutOfMemory => null,
+            error.Cancelled => return failure,
+        };
+    }
+
+    /// Rows of a column, by the places where they were found.
+    pub fn take(self: *JoinTable, arena: std.mem.Allocator, number: u32, places: []const u32) Error!Column {
+        const column = &self.columns[number];
+        const payload = &self.payloads[number];
+        const by_place = if (self.rows_by_place) |rows| rows[0..self.row_count] else null;
+        if (self.prepares and payload.state == .as_built) {
+            // What hashed keys are compared with stays where it is.
+            const is_key = self.packing == null and self.is_key_column(number);
+            if (is_key) payload.state = .refused else try payload.prepare(self.gpa, self.arena.allocator(), &self.builders[number], column, by_place);
+        }
+        return payload.take(arena, column, places, by_place);
+    }
+
+    fn is_key_column(self: *const JoinTable, number: u32) bool {
+        for (self.key_columns) |shared| if (shared == number) return true;
+        return false;
+    }
 
     /// Where the rows of a chunk have their matches. `keys` have the types of the table's keys; rows that
     /// are not selected, or have a NULL key, have none. Of several matches it is the first one's place.
