@@ -578,3 +578,51 @@ fn keep_equal(a: *const Column, a_rows: []const u32, b: *const Column, b_rows: [
     };
     for (a_rows, b_rows, equal) |i, j, *same| same.* = same.* and group_keys.values_equal(a, i, b, j);
 }
+
+const testing = std.testing;
+
+fn expect_rows(table: *JoinTable, arena: std.mem.Allocator, asked: *const Column, stride: i64) !void {
+    var use: FilterUse = .{};
+    const found = try table.find_places(arena, asked[0..1], asked.row_count, null, &use);
+    const taken = [_]Column{ try table.take(arena, 0, found.places), try table.take(arena, 1, found.places) };
+    for (asked.values(i64), 0..) |key, i| {
+        const match = @mod(key, stride) == 0 and key >= 0 and key < table.row_count * stride;
+        try testing.expectEqual(match, bitmap.get(found.bits.ptr, i));
+        if (!match) continue;
+        try testing.expectEqual(key, taken[0].values(i64)[i]);
+        try testing.expectEqual(@mod(key, 100), taken[1].values(i64)[i]);
+    }
+}
+
+test "rows stay the same when columns are prepared, whatever the index" {
+    const gpa = testing.allocator;
+    const count = prepared_rows_min;
+    // Every value of the domain, places by value, by rank, and slots.
+    for ([_]i64{ 1, 3, 40, 100_003 }) |stride| {
+        var arena: std.heap.ArenaAllocator = .init(gpa);
+        defer arena.deinit();
+        const fields = [_]Field{ .{ .name = "id", .type = .of(.i64) }, .{ .name = "w", .type = .of(.i64) } };
+        const table: *JoinTable = try .create(gpa, &fields, &.{.of(.i64)}, &.{0}, .{});
+        defer table.release();
+        const ids = try arena.allocator().alignedAlloc(i64, .@"16", count);
+        const others = try arena.allocator().alignedAlloc(i64, .@"16", count);
+        for (ids, others, 0..) |*id, *other, i| {
+            id.* = @as(i64, @intCast(i * 40_503 % count)) * stride; // odd: all of them, in another order
+            other.* = @mod(id.*, 100);
+        }
+        const columns = [_]Column{
+            .{ .type = .of(.i64), .row_count = count, .data = std.mem.sliceAsBytes(ids) },
+            .{ .type = .of(.i64), .row_count = count, .data = std.mem.sliceAsBytes(others) },
+        };
+        try table.push(arena.allocator(), &columns, columns[0..1], count, null);
+        try table.finish();
+        const keys = try arena.allocator().alignedAlloc(i64, .@"16", 2000);
+        for (keys, 0..) |*key, i| key.* = @as(i64, @intCast(i)) * stride * 50 - 300 + @as(i64, @intCast(i % 2));
+        const asked: Column = .{ .type = .of(.i64), .row_count = 2000, .data = std.mem.sliceAsBytes(keys) };
+        try expect_rows(table, arena.allocator(), &asked, stride);
+        try table.expect(count, 2);
+        try testing.expect(table.prepares);
+        try testing.expectEqual(stride < 100, table.rows_by_place != null);
+        try expect_rows(table, arena.allocator(), &asked, stride);
+    }
+}
