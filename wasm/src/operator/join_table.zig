@@ -163,7 +163,7 @@ pub const JoinTable = struct {
         };
     }
 
-    /// Rows by place, for `take`; null when a place is what it wants.
+    /// What `take` wants to have, by place; null when that is the place. `expect` may change it.
     pub fn order(self: *const JoinTable) ?[]const u32 {
         return switch (self.index) {
             .nothing => null,
@@ -264,9 +264,14 @@ pub const JoinTable = struct {
         if (self.prepares or self.row_count < prepared_rows_min) return;
         if (self.asked * asked_part < @as(u64, self.row_count) * column_count) return;
         self.prepares = true;
-        if (self.index == .dense) self.rows_by_place = self.index.dense.place_by_rank(self.gpa) catch |failure| switch (failure) {
-            error.OutOfMemory => null,
-            error.Cancelled => return failure,
+        self.rows_by_place = switch (self.index) {
+            .nothing => null,
+            .dense => |*dense| dense.take_order(self.gpa) catch |failure| switch (failure) {
+                error.OutOfMemory => null,
+                error.Cancelled => return failure,
+            },
+            // Hashes are compared by rows.
+            .slots => |*slots| if (self.packing != null) slots.take_order() else null,
         };
     }
 
