@@ -13,7 +13,7 @@ from __future__ import annotations
 from querymode._abi import CompareOp
 from querymode.bind import columns_of
 from querymode.common import share
-from querymode.estimate import Estimator
+from querymode.estimate import Estimate, Estimator
 from querymode.expr import And, Between, Column, Compare, Expr, InList, IsNull, Like, Literal, Not, Or
 from querymode.fold import fold
 from querymode.plan import (
@@ -67,9 +67,31 @@ def reduces(join: Join) -> bool:
     """Whether so few rows of the left side find a match that looking first pays."""
     estimator = Estimator()
     left, right = estimator.of(join.left), estimator.of(join.right)
+    if _has_all_keys(join, left, right):
+        return False
     if len(join.keys) > 1 and right.rows <= SOUGHT_PART * left.rows:
         return True
     return any(right.values_of(theirs) <= SOUGHT_PART * left.values_of(ours) for ours, theirs in join.keys)
+
+
+def _has_all_keys(join: Join, left: Estimate, right: Estimate) -> bool:
+    """Whether the right side is a whole table with keys from end to end of the left's: what these refer to.
+
+    How many values a column has is known from its bounds alone, which says too many where keys are far apart.
+    """
+    table = join.right
+    while isinstance(table, Project):
+        table = table.input
+    if not isinstance(table, Scan):
+        return False
+    for ours, theirs in join.keys:
+        own = left.bounds.get(ours.name) if isinstance(ours, Column) else None
+        other = right.bounds.get(theirs.name) if isinstance(theirs, Column) else None
+        if own is None or other is None:
+            return False
+        if min(own[1], other[1]) - max(own[0], other[0]) < SOUGHT_PART * (own[1] - own[0]):
+            return False
+    return bool(join.keys)
 
 
 def _size(expression: Expr) -> int:

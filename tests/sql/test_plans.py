@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode, col
+from querymode.lower import lower
 from querymode.plan import Filter, GroupBy, Limit, Node, Project, Scan, Sort
 from querymode.sql import plan_sql
 from tests.sql.shapes import joins, kinds, shape
@@ -96,3 +101,23 @@ def test_aggregates_that_come_twice_are_computed_once(qm: QueryMode) -> None:
     while not isinstance(groups, GroupBy):
         (groups,) = groups.children
     assert len(groups.calls) == 1
+
+
+def test_keys_are_looked_up_while_reading_where_a_build_lacks_many(tmp_path: Path) -> None:
+    """A whole table from end to end of the keys is what they refer to: all of them will be found."""
+    session = QueryMode.local(threads=1)
+    numbers = range(0, 1_000_000, 500)
+    for name, columns in {
+        "facts": {"key": [*numbers, *numbers], "far": [number * 9 for number in [*numbers, *numbers]]},
+        "items": {"id": [*numbers], "w": [*numbers]},
+    }.items():
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+        session.register(name, str(tmp_path / f"{name}.parquet"))
+
+    def is_sought(condition: str) -> bool:
+        stage = lower(plan_sql(session, f"SELECT sum(w) AS s FROM facts JOIN items ON {condition}"))
+        return bool(stage.branches[0].sought)
+
+    assert not is_sought("key = id")
+    assert is_sought("far = id")
+    assert is_sought("key = id AND w < 50_000")

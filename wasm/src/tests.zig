@@ -106,6 +106,7 @@ test {
     _ = @import("operator/join.zig");
     _ = @import("operator/join_index.zig");
     _ = @import("operator/join_keys.zig");
+    _ = @import("operator/join_payload.zig");
     _ = @import("operator/join_probe.zig");
     _ = @import("operator/join_table.zig");
     _ = @import("operator/keyed_rows.zig");

@@ -97,6 +97,7 @@ pub const JoinOperator = struct {
             .inner, .left, .single => {},
         }
         const table = self.node.table;
+        try table.expect(if (chunk.selection) |selection| selection.count else chunk.row_count, self.taken_count());
         const left = self.node.kind == .left;
         if (table.is_unique() and self.node.residual == null) {
             const found = try table.find_places(arena, keys, chunk.row_count, selected_bits(chunk), &self.use);
@@ -112,7 +113,6 @@ pub const JoinOperator = struct {
             .chunk = chunk.*,
             .pairs = .{
                 .found = if (left and !residual) try with_misses(arena, chunk, &found) else found,
-                .order = table.order(),
             },
             .matched = if (left and residual) try empty_bits(arena, chunk.row_count) else null,
         };
@@ -129,7 +129,7 @@ pub const JoinOperator = struct {
             switch (state.stage) {
                 .pairs => {
                     var batch: Batch = try .init(arena);
-                    batch.fill(&state.pairs, null);
+                    batch.fill(&state.pairs, self.node.table.order(), null);
                     if (batch.len == 0) {
                         state.stage = if (state.matched != null) .unmatched else .done;
                         continue;
@@ -149,6 +149,16 @@ pub const JoinOperator = struct {
                 .done => return null,
             }
         }
+    }
+
+    /// How many columns of the build are taken; text counts as several, by what a copy of it costs.
+    fn taken_count(self: *const JoinOperator) u32 {
+        var count: u32 = 0;
+        const table = self.node.table;
+        for (self.node.picks) |pick| if (pick.side == .build) {
+            count += if (table.fields[pick.column].type.value_size() > 0) 1 else 4;
+        };
+        return count;
     }
 
     // ---- semi, anti, mark ----
@@ -184,14 +194,14 @@ pub const JoinOperator = struct {
         const found = try self.node.table.find_all(arena, keys, chunk.row_count, selected_bits(chunk), &self.use);
         const matched = try empty_bits(arena, chunk.row_count);
         const unknown = try empty_bits(arena, chunk.row_count);
-        var pairs: Pairs = .{ .found = found, .order = self.node.table.order() };
+        var pairs: Pairs = .{ .found = found };
         var nulls = false;
         while (true) {
             try interrupt.check();
             _ = self.scratch.reset(.retain_capacity);
             const part = self.scratch.allocator();
             var batch: Batch = try .init(part);
-            batch.fill(&pairs, matched);
+            batch.fill(&pairs, self.node.table.order(), matched);
             if (batch.len == 0) break;
             const answer = try self.ask(part, chunk, &batch);
             for (batch.rows[0..batch.len], 0..) |row, i| {
@@ -221,10 +231,12 @@ pub const JoinOperator = struct {
         for (columns, residual.named, 0..) |*column, named, i| {
             const build = i >= input_count;
             const source = if (build) &table.columns[i - input_count] else &chunk.columns[i];
-            column.* = if (named)
-                try take_rows(arena, source, if (build) matches.builds else matches.rows)
+            column.* = if (!named)
+                .{ .type = source.type, .row_count = @intCast(matches.rows.len) }
+            else if (build)
+                try table.take(arena, @intCast(i - input_count), matches.builds)
             else
-                .{ .type = source.type, .row_count = @intCast(matches.rows.len) };
+                try take_rows(arena, source, matches.rows);
         }
         return expression_module.evaluate(arena, &residual.predicate, &.{ .row_count = @intCast(matches.rows.len), .columns = columns });
     }
@@ -247,13 +259,13 @@ pub const JoinOperator = struct {
     fn single_matches(self: *JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, found: *const Found) Error!Places {
         const places = try arena.alloc(u32, chunk.row_count);
         @memset(places, none);
-        var pairs: Pairs = .{ .found = found.*, .order = self.node.table.order() };
+        var pairs: Pairs = .{ .found = found.* };
         while (true) {
             try interrupt.check();
             _ = self.scratch.reset(.retain_capacity);
             const part = self.scratch.allocator();
             var batch: Batch = try .init(part);
-            batch.fill(&pairs, null);
+            batch.fill(&pairs, self.node.table.order(), null);
             if (batch.len == 0) break;
             if (self.node.residual != null) try self.keep_true(part, chunk, &batch);
             for (batch.rows[0..batch.len], batch.builds[0..batch.len]) |row, build| {
@@ -280,7 +292,7 @@ pub const JoinOperator = struct {
         const columns = try arena.alloc(Column, self.node.picks.len);
         for (columns, self.node.picks) |*column, pick| column.* = switch (pick.side) {
             .input => chunk.columns[pick.column],
-            .build => try take_rows(arena, &self.node.table.columns[pick.column], found.places),
+            .build => try self.node.table.take(arena, pick.column, found.places),
             .mark => unreachable,
         };
         return .{ .row_count = chunk.row_count, .columns = columns, .selection = if (all) null else .{ .bits = found.bits, .count = found.count } };
@@ -319,7 +331,7 @@ pub const JoinOperator = struct {
                 column.* = try builder.finish(arena);
                 continue;
             }
-            column.* = try take_rows(arena, &table.columns[pick.column], builds);
+            column.* = try table.take(arena, pick.column, builds);
             const bits = present orelse continue;
             const validity = column.validity orelse {
                 column.validity = bits;
@@ -339,7 +351,6 @@ const Matches = struct { rows: []u32, builds: []u32 };
 /// The pairs of a chunk, one after the other.
 const Pairs = struct {
     found: Found,
-    order: ?[]const u32,
     index: usize = 0,
     /// Pairs of the current row that have been given out.
     given: u32 = 0,
@@ -350,32 +361,45 @@ const Batch = struct {
     builds: []u32,
     len: usize = 0,
 
+    /// Most rows have few matches. So many are written at once, some too many: a call that copies by length
+    /// costs several times as much.
+    const few = 4;
+    const Few = @Vector(few, u32);
+
     fn init(arena: std.mem.Allocator) Error!Batch {
-        return .{ .rows = try arena.alloc(u32, chunk_rows), .builds = try arena.alloc(u32, chunk_rows) };
+        return .{ .rows = try arena.alloc(u32, chunk_rows + few), .builds = try arena.alloc(u32, chunk_rows + few) };
     }
 
     fn matches(self: *const Batch) Matches {
         return .{ .rows = self.rows[0..self.len], .builds = self.builds[0..self.len] };
     }
 
-    /// The next pairs, without those of rows that are settled.
-    fn fill(self: *Batch, pairs: *Pairs, settled: ?[]const u8) void {
+    /// The next pairs, without those of rows that are settled. `order`: the table's, as it is now.
+    fn fill(self: *Batch, pairs: *Pairs, order: ?[]const u32, settled: ?[]const u8) void {
         const found = &pairs.found;
         self.len = 0;
-        while (pairs.index < found.len and self.len < self.rows.len) {
+        while (pairs.index < found.len and self.len < chunk_rows) {
             const row = found.rows[pairs.index];
             const place = found.places[pairs.index];
             const total = found.counts[pairs.index];
             const skipped = if (settled) |bits| bitmap.get(bits.ptr, row) else false;
-            const count: u32 = if (skipped) 0 else @intCast(@min(total - pairs.given, self.rows.len - self.len));
-            const builds = self.builds[self.len..][0..count];
-            @memset(self.rows[self.len..][0..count], row);
-            if (place == none) {
-                @memset(builds, none);
-            } else if (pairs.order) |order| {
-                @memcpy(builds, order[place + pairs.given ..][0..count]);
+            const count: u32 = if (skipped) 0 else @intCast(@min(total - pairs.given, chunk_rows - self.len));
+            const from = place +% pairs.given;
+            const whole = place == none or order == null or from + few <= order.?.len;
+            if (count <= few and whole) {
+                self.rows[self.len..][0..few].* = @splat(row);
+                const next: Few = @as(Few, @splat(from)) +% std.simd.iota(u32, few);
+                self.builds[self.len..][0..few].* = if (place == none) @splat(none) else if (order) |rows| rows[from..][0..few].* else next;
             } else {
-                for (builds, place + pairs.given..) |*build, i| build.* = @intCast(i);
+                @memset(self.rows[self.len..][0..count], row);
+                const builds = self.builds[self.len..][0..count];
+                if (place == none) {
+                    @memset(builds, none);
+                } else if (order) |rows| {
+                    @memcpy(builds, rows[from..][0..count]);
+                } else {
+                    for (builds, from..) |*build, i| build.* = @intCast(i);
+                }
             }
             self.len += count;
             pairs.given += count;

@@ -144,6 +144,37 @@ pub const Dense = struct {
         starts[0] = 0;
     }
 
+    /// From here on a place stands for the row at it in the list that is returned, to be freed, and rows of
+    /// one value have places side by side. Where values are unique, a place then is a value's rank: a
+    /// look-up needs the bits alone, or nothing at all. null where nothing changes.
+    pub fn take_order(self: *Dense, gpa: std.mem.Allocator) Error!?[]u32 {
+        if (!self.unique) {
+            defer self.order = null;
+            return self.order;
+        }
+        if (self.is_identity) return null;
+        const rows = if (self.direct.len > 0) try self.rows_by_rank(gpa) else self.order orelse return null;
+        gpa.free(self.direct);
+        self.direct = &.{};
+        self.order = null;
+        self.is_identity = self.domain == self.row_count;
+        return rows;
+    }
+
+    fn rows_by_rank(self: *const Dense, gpa: std.mem.Allocator) Error![]u32 {
+        const rows = try gpa.alloc(u32, self.row_count);
+        errdefer gpa.free(rows);
+        var rank: usize = 0;
+        for (self.direct, 0..) |row, value| {
+            if (value % interrupt.block_rows == 0) try interrupt.check();
+            if (row == none) continue;
+            rows[rank] = row;
+            rank += 1;
+        }
+        assert(rank == rows.len);
+        return rows;
+    }
+
     /// Writes the place of each word `words.at(i)`, `none` where it is not there, and, unless unique, the
     /// number of its rows.
     pub fn find(self: *const Dense, words: anytype, places: []u32, counts: []u32) void {
@@ -173,11 +204,17 @@ pub const Dense = struct {
         const by_value = self.direct.len > 0;
         const starts = if (by_value) self.direct else self.starts;
         const missing: u32 = @intCast(starts.len - 2);
-        for (places, counts, 0..) |*place, *count, i| {
-            const value = @min(words.at(i), self.domain);
-            const at = if (by_value) @as(u32, @intCast(value)) else self.find_rank(value, missing);
-            place.* = starts.ptr[at];
-            count.* = starts.ptr[at + 1];
+        if (by_value) {
+            for (places, counts, 0..) |*place, *count, i| {
+                const run = starts.ptr[@intCast(@min(words.at(i), self.domain))..][0..2].*;
+                place.*, count.* = run;
+            }
+        } else {
+            for (places, 0..) |*place, i| place.* = self.find_rank(@min(words.at(i), self.domain), missing);
+            for (places, counts) |*place, *count| {
+                const run = starts.ptr[place.*..][0..2].*;
+                place.*, count.* = run;
+            }
         }
         for (places, counts) |*place, *count| {
             count.* -= place.*;
@@ -401,6 +438,13 @@ pub const Slots = struct {
         for (self.slots) |*slot| slot.place -= slot.count;
     }
 
+    /// As `Dense.take_order`. Places of keys that are compared must stay: `row_at` does not know the rows
+    /// any more.
+    pub fn take_order(self: *Slots) ?[]u32 {
+        defer self.order = null;
+        return self.order;
+    }
+
     /// Some row of those at a place.
     pub inline fn row_at(self: *const Slots, place: u32) u32 {
         return if (self.order) |order| order[place] else place;
@@ -498,6 +542,14 @@ fn expect_both(given: []const u64, asked: []const u64, domain: u64) !void {
         dense.find_bits(Words{ .words = asked }, asked.len, &bits);
         for (answer, 0..) |place, i| try testing.expectEqual(place != none, bitmap.get(&bits, i));
         try expect_found(given, asked, answer, if (dense.unique) null else &counts, dense.order);
+        if (try dense.take_order(gpa)) |rows| {
+            defer gpa.free(rows);
+            dense.find(Words{ .words = asked }, answer, counts[0..asked.len]);
+            if (dense.unique) for (answer) |*place| {
+                place.* = if (place.* == none) none else rows[place.*];
+            };
+            try expect_found(given, asked, answer, if (dense.unique) null else &counts, if (dense.unique) null else rows);
+        }
     }
     for ([_]bool{ false, true }) |poor| {
         const source: TestSource = .{ .given = given, .poor = poor };
@@ -510,6 +562,10 @@ fn expect_both(given: []const u64, asked: []const u64, domain: u64) !void {
         for (hashes[0..asked.len], asked) |*hash, word| hash.* = source.hash(word);
         slots.find(asked, hashes[0..asked.len], answer, counts[0..asked.len]);
         try expect_found(given, asked, answer, if (slots.unique) null else &counts, slots.order);
+        const rows = slots.take_order() orelse continue;
+        defer gpa.free(rows);
+        slots.find(asked, hashes[0..asked.len], answer, counts[0..asked.len]);
+        try expect_found(given, asked, answer, &counts, rows);
     }
 }
 

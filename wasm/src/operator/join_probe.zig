@@ -81,23 +81,23 @@ pub const Found = struct {
     counts: []u32,
     len: usize = 0,
 
+    /// One more than `capacity`: rows are written before it is known whether they have matches.
     pub fn init(arena: std.mem.Allocator, capacity: usize) Error!Found {
         return .{
-            .rows = try arena.alloc(u32, capacity),
-            .places = try arena.alloc(u32, capacity),
-            .counts = try arena.alloc(u32, capacity),
+            .rows = try arena.alloc(u32, capacity + 1),
+            .places = try arena.alloc(u32, capacity + 1),
+            .counts = try arena.alloc(u32, capacity + 1),
         };
     }
 
     pub fn append(self: *Found, block: *const Block, mask: ?[]const u8) void {
         for (block.places[0..block.count], block.counts[0..block.count], 0..) |place, count, i| {
             const row = block.row_at(i);
-            if (place == none) continue;
-            if (mask) |bits| if (!bitmap.get(bits.ptr, row)) continue;
-            self.rows[self.len] = row;
-            self.places[self.len] = place;
-            self.counts[self.len] = count;
-            self.len += 1;
+            const asked = if (mask) |bits| bitmap.get(bits.ptr, row) else true;
+            self.rows.ptr[self.len] = row;
+            self.places.ptr[self.len] = place;
+            self.counts.ptr[self.len] = count;
+            self.len += @intFromBool(asked and place != none);
         }
     }
 };

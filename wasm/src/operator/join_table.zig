@@ -18,6 +18,7 @@ const schema = @import("../core/schema.zig");
 const BlockFilter = @import("../kernel/block_filter.zig").BlockFilter;
 const ColumnBuilder = @import("../core/column_builder.zig").ColumnBuilder;
 const Packing = @import("join_keys.zig").Packing;
+const Payload = @import("join_payload.zig").Payload;
 const Bits = join_probe.Bits;
 const Block = join_probe.Block;
 const Blocks = join_probe.Blocks;
@@ -45,6 +46,12 @@ const dense_values_max = 1 << 31;
 
 /// Slots of more rows than this are asked only after the filter, while it turns rows away.
 const filter_rows_min = 1 << 12;
+
+/// Tables of fewer rows fit the cache, more or less: their columns are taken from as they are.
+const prepared_rows_min = 1 << 16;
+/// Columns are prepared once a table has been asked for this part of its rows, times their number: then
+/// what it costs is soon saved.
+const asked_part = 4;
 
 pub const Options = struct {
     /// NULL equals NULL, as in set operations and IS NOT DISTINCT FROM.
@@ -79,7 +86,14 @@ pub const JoinTable = struct {
     has_null_key: bool = false,
     finished: bool = false,
     // From here on: since `finish`.
-    columns: []const Column = &.{},
+    /// Joins take their rows by `take`: what they hold may have moved.
+    columns: []Column = &.{},
+    payloads: []Payload = &.{},
+    /// Rows that joins have looked up so far, and whether that was enough to prepare columns.
+    asked: u64 = 0,
+    prepares: bool = false,
+    /// Rows by place, where places are not rows any more; there may be one more entry.
+    rows_by_place: ?[]u32 = null,
     keys: []const Column = &.{},
     /// null: the words are hashes.
     packing: ?Packing = null,
@@ -131,6 +145,8 @@ pub const JoinTable = struct {
     fn deinit(self: *JoinTable) void {
         for (self.builders) |*builder| builder.deinit();
         for (self.key_builders) |*builder| builder.deinit();
+        for (self.payloads) |*payload| payload.deinit(self.gpa);
+        if (self.rows_by_place) |rows| self.gpa.free(rows);
         switch (self.index) {
             .nothing => {},
             inline else => |*index| index.deinit(self.gpa),
@@ -147,7 +163,7 @@ pub const JoinTable = struct {
         };
     }
 
-    /// Rows by place; null when a place is a row.
+    /// What `take` wants to have, by place; null when that is the place. `expect` may change it.
     pub fn order(self: *const JoinTable) ?[]const u32 {
         return switch (self.index) {
             .nothing => null,
@@ -196,6 +212,9 @@ pub const JoinTable = struct {
         const columns = try arena.alloc(Column, self.builders.len);
         for (columns, self.builders) |*column, *builder| column.* = try builder.finish(arena);
         self.columns = columns;
+        const payloads = try arena.alloc(Payload, columns.len);
+        @memset(payloads, .{});
+        self.payloads = payloads;
         const keys = try arena.alloc(Column, self.key_types.len);
         var own: usize = 0;
         for (keys, self.key_columns) |*key, shared| {
@@ -238,6 +257,41 @@ pub const JoinTable = struct {
     }
 
     // ---- probing ----
+
+    /// A join will look up so many rows, and take `column_count` columns of those that it finds.
+    pub fn expect(self: *JoinTable, row_count: u32, column_count: u32) FindError!void {
+        self.asked += row_count;
+        if (self.prepares or self.row_count < prepared_rows_min) return;
+        if (self.asked * asked_part < @as(u64, self.row_count) * column_count) return;
+        self.prepares = true;
+        self.rows_by_place = switch (self.index) {
+            .nothing => null,
+            .dense => |*dense| dense.take_order(self.gpa) catch |failure| switch (failure) {
+                error.OutOfMemory => null,
+                error.Cancelled => return failure,
+            },
+            // Hashes are compared by rows.
+            .slots => |*slots| if (self.packing != null) slots.take_order() else null,
+        };
+    }
+
+    /// Rows of a column, by the places where they were found.
+    pub fn take(self: *JoinTable, arena: std.mem.Allocator, number: u32, places: []const u32) Error!Column {
+        const column = &self.columns[number];
+        const payload = &self.payloads[number];
+        const by_place = if (self.rows_by_place) |rows| rows[0..self.row_count] else null;
+        if (self.prepares and payload.state == .as_built) {
+            // What hashed keys are compared with stays where it is.
+            const is_key = self.packing == null and self.is_key_column(number);
+            if (is_key) payload.state = .refused else try payload.prepare(self.gpa, self.arena.allocator(), &self.builders[number], column, by_place);
+        }
+        return payload.take(arena, column, places, by_place);
+    }
+
+    fn is_key_column(self: *const JoinTable, number: u32) bool {
+        for (self.key_columns) |shared| if (shared == number) return true;
+        return false;
+    }
 
     /// Where the rows of a chunk have their matches. `keys` have the types of the table's keys; rows that
     /// are not selected, or have a NULL key, have none. Of several matches it is the first one's place.
@@ -528,4 +582,52 @@ fn keep_equal(a: *const Column, a_rows: []const u32, b: *const Column, b_rows: [
         else => {},
     };
     for (a_rows, b_rows, equal) |i, j, *same| same.* = same.* and group_keys.values_equal(a, i, b, j);
+}
+
+const testing = std.testing;
+
+fn expect_rows(table: *JoinTable, arena: std.mem.Allocator, asked: *const Column, stride: i64) !void {
+    var use: FilterUse = .{};
+    const found = try table.find_places(arena, asked[0..1], asked.row_count, null, &use);
+    const taken = [_]Column{ try table.take(arena, 0, found.places), try table.take(arena, 1, found.places) };
+    for (asked.values(i64), 0..) |key, i| {
+        const match = @mod(key, stride) == 0 and key >= 0 and key < table.row_count * stride;
+        try testing.expectEqual(match, bitmap.get(found.bits.ptr, i));
+        if (!match) continue;
+        try testing.expectEqual(key, taken[0].values(i64)[i]);
+        try testing.expectEqual(@mod(key, 100), taken[1].values(i64)[i]);
+    }
+}
+
+test "rows stay the same when columns are prepared, whatever the index" {
+    const gpa = testing.allocator;
+    const count = prepared_rows_min;
+    // Every value of the domain, places by value, by rank, and slots.
+    for ([_]i64{ 1, 3, 40, 100_003 }) |stride| {
+        var arena: std.heap.ArenaAllocator = .init(gpa);
+        defer arena.deinit();
+        const fields = [_]Field{ .{ .name = "id", .type = .of(.i64) }, .{ .name = "w", .type = .of(.i64) } };
+        const table: *JoinTable = try .create(gpa, &fields, &.{.of(.i64)}, &.{0}, .{});
+        defer table.release();
+        const ids = try arena.allocator().alignedAlloc(i64, .@"16", count);
+        const others = try arena.allocator().alignedAlloc(i64, .@"16", count);
+        for (ids, others, 0..) |*id, *other, i| {
+            id.* = @as(i64, @intCast(i * 40_503 % count)) * stride; // odd: all of them, in another order
+            other.* = @mod(id.*, 100);
+        }
+        const columns = [_]Column{
+            .{ .type = .of(.i64), .row_count = count, .data = std.mem.sliceAsBytes(ids) },
+            .{ .type = .of(.i64), .row_count = count, .data = std.mem.sliceAsBytes(others) },
+        };
+        try table.push(arena.allocator(), &columns, columns[0..1], count, null);
+        try table.finish();
+        const keys = try arena.allocator().alignedAlloc(i64, .@"16", 2000);
+        for (keys, 0..) |*key, i| key.* = @as(i64, @intCast(i)) * stride * 50 - 300 + @as(i64, @intCast(i % 2));
+        const asked: Column = .{ .type = .of(.i64), .row_count = 2000, .data = std.mem.sliceAsBytes(keys) };
+        try expect_rows(table, arena.allocator(), &asked, stride);
+        try table.expect(count, 2);
+        try testing.expect(table.prepares);
+        try testing.expectEqual(stride < 100, table.rows_by_place != null);
+        try expect_rows(table, arena.allocator(), &asked, stride);
+    }
 }
