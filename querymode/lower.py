@@ -142,6 +142,7 @@ class Stage:
         "final_nodes",
         "function",
         "given",
+        "memory_needed",
         "merges",
         "one_row_lanes",
         "partition_count",
@@ -158,6 +159,8 @@ class Stage:
         #: For explain: the nodes of the final plan's steps, and the plan that the last stage answers.
         self.final_nodes: tuple[Node, ...] = ()
         self.root: Node | None = None
+        #: Of the last stage: what the query held at most, if a guess was too low before (execute/local.py).
+        self.memory_needed = 0
         #: Lanes in order may stop once they have given this many rows together.
         self.rows_needed: int | None = None
         #: Every lane gives one row: aggregates without keys.

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+#: What eight threads do to each other is tried on machines with fewer cores too, in child processes as well.
+os.environ.setdefault("QUERYMODE_WORKERS_MAX", "64")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

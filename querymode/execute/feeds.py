@@ -10,7 +10,7 @@ import threading
 from collections import deque
 
 from querymode._abi import OutputState, SourceKind
-from querymode.execute.kept import forget_dead_tables, kept_columns, table_id
+from querymode.execute.kept import forget_dead_tables, keeps, kept_columns, kept_count, table_id
 from querymode.file_table import FileTable
 from querymode.memory_table import MemoryTable
 from querymode.prune import rewrite
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 #: Tables larger than this part of the memory are streamed through, not kept.
 RESIDENT_PART = 4
+#: How often a table's columns are kept at most, by all workers of a query together.
+COPIES = 2
 #: Kept lanes of one row each that are asked by one call.
 LANES_TOGETHER = 16
 #: Batches are pushed together up to this size, …
@@ -143,7 +145,9 @@ class ReadyFeed(Feed):
 class MemoryFeed(Feed):
     """A table in memory. Where it is small beside the memory, its columns stay in the instances."""
 
-    def __init__(self, first: int, branch: Branch, size: int, *, keep: bool, one_row_lanes: bool) -> None:
+    def __init__(
+        self, first: int, branch: Branch, size: int, workers: int, *, keep: bool, one_row_lanes: bool
+    ) -> None:
         table = branch.source
         assert isinstance(table, MemoryTable)
         # A table without rows has a lane too: it says the schema, and aggregates have a row of nothing.
@@ -152,11 +156,14 @@ class MemoryFeed(Feed):
         self._columns = branch.columns
         self._id = table_id(table)
         self._keep = keep and table.memory_size(self._columns) * RESIDENT_PART <= size
+        #: Up to here an instance also keeps copies of what another one keeps, so that work can move.
+        self._morsels_kept_max = -(-COPIES * len(table.morsels) // workers)
+        self._borrowed: set[int] = set()
         #: Lanes that give one small row each share a call: it would cost more than what it returns.
         self._together = LANES_TOGETHER if self._keep and self._columns and one_row_lanes else 1
 
     def kept_count(self, instance: Instance) -> int:
-        return len(instance.resident.get((self._id, -1), ()))
+        return kept_count(instance, self._id)
 
     def keeps(self) -> bool:
         return self._keep
@@ -174,31 +181,56 @@ class MemoryFeed(Feed):
             keepers = [self.kept[instance] for instance in instances if key in instance.resident]
             (min(keepers, key=len) if keepers else self.lanes).append(lane)
 
+    def take(self, instance: Instance) -> int | None:
+        is_own = bool(self.kept.get(instance) or self.lanes)
+        lane = super().take(instance)
+        if lane is not None and not is_own:
+            self._borrowed.add(lane)
+        return lane
+
+    def _stays(self, instance: Instance, lane: int) -> bool:
+        """Whether the lane's columns stay in the instance. Not where another one keeps them and this one has
+        copies enough: with many workers each would come to keep all of the table."""
+        if not (self._keep and self._columns):
+            return False
+        if lane not in self._borrowed:
+            return True
+        morsels = self._morsels(lane)
+        if all(keeps(instance, self._id, index, self._columns) for index in morsels):
+            return True
+        kept = [
+            index
+            for index in range(len(self._table.morsels))
+            if keeps(instance, self._id, index, self._columns)
+        ]
+        return len(kept) + len(morsels) <= self._morsels_kept_max
+
     def run(self, instance: Instance, query: int, sink: Sink) -> None:
         if (self._id, -1) not in instance.resident:
             forget_dead_tables(instance)
         block = InputBlock(instance)
         while (lane := sink.next_lane(instance, self)) is not None:
-            if self._together > 1:
+            stays = self._stays(instance, lane)
+            if self._together > 1 and stays:
                 self._run_together(instance, query, sink, lane)
             else:
-                self._run_lane(block, query, sink, lane)
+                self._run_lane(block, query, sink, lane, stays=stays)
         block.free()
 
-    def _run_lane(self, block: InputBlock, query: int, sink: Sink, lane: int) -> None:
+    def _run_lane(self, block: InputBlock, query: int, sink: Sink, lane: int, *, stays: bool) -> None:
         instance = block.instance
         for index in self._morsels(lane):
             sink.allow(instance)
-            output = self._push(block, query, index)
+            output = self._push(block, query, index, stays=stays)
             sink.take_output(instance, query, output, lane)
             if output.state == OutputState.DONE:
                 break
         sink.take_output(instance, query, instance.query_finish(query), lane)
         sink.lane_finished(lane)
 
-    def _push(self, block: InputBlock, query: int, index: int) -> Output:
+    def _push(self, block: InputBlock, query: int, index: int, *, stays: bool) -> Output:
         instance = block.instance
-        if self._keep and self._columns:
+        if stays:
             references = kept_columns(instance, self._id, self._table, index, self._columns)
             return instance.query_push(query, SourceKind.COLUMNS, data=references)
         layout = self._table.morsels[index].layout(self._columns)

@@ -9,8 +9,10 @@ import time
 
 from querymode import _pool
 from querymode.errors import MemoryExceededError
+from querymode.execute import threads
 from querymode.execute.feeds import BatchFeed, FileFeed, MemoryFeed, ReadyFeed
-from querymode.execute.stage import MIB, StageRun
+from querymode.execute.kept import kept_count, table_id
+from querymode.execute.stage import MIB, WORKER_SIZE_MIN, StageRun
 from querymode.file_table import FileTable
 from querymode.lower import Branch, Stage, StageOutput, in_order
 from querymode.memory_table import MemoryTable
@@ -32,10 +34,10 @@ if TYPE_CHECKING:
 
     Export = Callable[[memoryview], Any]
 
-#: What an instance needs to pass a morsel of 16 MiB through: the morsel, its answer, some room.
-WORKER_SIZE_MIN = 48 * MIB
-#: The same for row groups, whose pages are decoded one after the other, with the answer beside them.
+#: What an instance needs for row groups: their pages are decoded one after the other, beside the answer.
 FILE_WORKER_SIZE = 512 * MIB
+#: A query that is asked again may need a little more than before: one of so many parts.
+NEED_MARGIN = 8
 
 
 class Answer:
@@ -100,23 +102,33 @@ def run(
     deadline = limits.deadline()
     most = limits.memory_of(budget.total)
     expected = _expected_size(last, most, limits.thread_count)
-    attempt: QueryRun | None = None
-    try:
-        with budget.reserve(expected, deadline) as reservation:
-            attempt = QueryRun(last, limits, reservation.size, deadline, export=export)
-            attempt.profile = profile
-            answer = attempt.answer()
-    except MemoryExceededError:
-        if attempt is None or (expected >= most and attempt.was_alone):
-            raise
-        # Once more with everything there is, alone and without anything kept from before.
-        with budget.reserve(most, deadline) as reservation:
-            _pool.pool().trim(0)
-            attempt = QueryRun(last, limits, reservation.size, deadline, alone=True, export=export)
-            attempt.profile = profile
-            answer = attempt.answer()
+    answer: Answer | None = None
+    for size, alone in _attempts(expected, most):
+        attempt: QueryRun | None = None
+        try:
+            with budget.reserve(size, deadline) as reservation:
+                if size > expected or alone:
+                    _pool.pool().trim(0)
+                attempt = QueryRun(last, limits, reservation.size, deadline, alone=alone, export=export)
+                attempt.profile = profile
+                answer = attempt.answer()
+        except MemoryExceededError:
+            if attempt is None or alone or (size >= most and attempt.was_alone):
+                raise
+            continue
+        if size > expected:
+            # The next time this is asked, the guess is right at once.
+            last.memory_needed = attempt.peak + attempt.peak // NEED_MARGIN
+        break
+    assert answer is not None
     answer.seconds = time.monotonic() - started
     return answer
+
+
+def _attempts(expected: int, most: int) -> list[tuple[int, bool]]:
+    """Sizes, and whether it is alone. What was too little is tried once more with everything there is, and
+    then by one worker, without anything kept from before: what needs the least memory."""
+    return [(expected, False), *([(most, False)] if expected < most else []), (most, True)]
 
 
 def stream(last: Stage, budget: Budget, limits: Limits, *, export: Export | None = None) -> Iterator[Any]:
@@ -134,6 +146,8 @@ def stream(last: Stage, budget: Budget, limits: Limits, *, export: Export | None
 def _expected_size(last: Stage, limit: int, thread_count: int) -> int:
     """A guess of what a query holds at once. Small tables need little, so that many run side by side."""
     wanted = 8 * MIB
+    tables: dict[int, int] = {}
+    computing = min(thread_count, threads.workers_max())
     stages = in_order(last)
     if len(stages) > 1 and any(isinstance(b.source, FileTable) for stage in stages for b in stage.branches):
         # What stages leave for each other is beside what their workers hold.
@@ -145,11 +159,30 @@ def _expected_size(last: Stage, limit: int, thread_count: int) -> int:
                 wanted = max(wanted, min(thread_count, table.lane_count) * FILE_WORKER_SIZE)
             elif isinstance(table, MemoryTable):
                 size = table.memory_size(branch.columns)
-                # The columns, their copies in an answer or a sort, and the instance itself.
-                wanted += 4 * size
+                workers = min(computing, table.lane_count) * WORKER_SIZE_MIN
+                # The columns, their copies in an answer or a sort, and what workers hold of groups and rows
+                # before they hand them on, which does not shrink with the table.
+                wanted += 4 * size + min(4 * size, workers)
+                tables[table_id(table)] = tables.get(table_id(table), 0) + size
                 if size > MIB:
-                    wanted = max(wanted, min(thread_count, table.lane_count) * WORKER_SIZE_MIN)
-    return min(limit, wanted)
+                    wanted = max(wanted, workers)
+    wanted = max(wanted, last.memory_needed)
+    return min(limit, max(wanted, _size_with_kept(tables, wanted, computing)))
+
+
+def _size_with_kept(tables: dict[int, int], wanted: int, worker_count: int) -> int:
+    """The same with the idle instances that keep columns of these tables, which the query will use.
+
+    All that they hold is the query's while it runs: other columns of the tables too, and free blocks, which
+    it works in before they grow. What they hand out comes on top in any case.
+    """
+    held, kept = _pool.pool().preferred_sizes(
+        lambda instance: sum(kept_count(instance, owner) for owner in tables), worker_count
+    )
+    if not held:
+        return 0
+    columns = sum(tables.values())
+    return held + max(2 * columns + 8 * MIB, wanted - columns - (held - kept))
 
 
 def worker_size(last: Stage, stage: Stage, total: int, limits: Limits) -> int:
@@ -189,6 +222,8 @@ class QueryRun:
         self.was_alone = True
         #: Bytes of answers in this process.
         self.held = 0
+        #: The most that its instances and answers held together, about.
+        self.peak = 0
         self.crossings = 0
         self.pages_skipped = 0
         self._gate: IoGate | None = None
@@ -196,6 +231,13 @@ class QueryRun:
         self._readers: dict[int, int] = {}
         self._answer = Answer()
         self._stages = in_order(last)
+        #: Its tables in memory, by what instances remember them by.
+        self.owners = {
+            table_id(branch.source)
+            for stage in self._stages
+            for branch in stage.branches
+            if isinstance(branch.source, MemoryTable)
+        }
         for stage in self._stages:
             for before in stage.inputs:
                 self._readers[id(before)] = self._readers.get(id(before), 0) + 1
@@ -318,7 +360,9 @@ class QueryRun:
             return BatchFeed(first, datas or [[]], consume=consume)
         if isinstance(source, FileTable):
             return FileFeed(first, branch, self._file_scan(branch, stage, workers), self._bounds_of(branch))
-        return MemoryFeed(first, branch, self.size, keep=self._keep, one_row_lanes=stage.one_row_lanes)
+        return MemoryFeed(
+            first, branch, self.size, workers, keep=self._keep, one_row_lanes=stage.one_row_lanes
+        )
 
     # ---- what stages leave ----
 
@@ -341,8 +385,11 @@ class QueryRun:
 
     # ---- workers ----
 
-    def _workers(self, lane_count: int) -> int:
+    def _workers(self, lane_count: int, *, reads: bool = False) -> int:
+        """`reads`: they wait for bytes of files, so that more of them than cores may help."""
         most = 1 if self._alone else self.limits.thread_count
+        if not reads:
+            most = min(most, threads.workers_max())
         return max(1, min(most, lane_count, self.size // WORKER_SIZE_MIN))
 
     def worker_count(self, stage: Stage, lane_count: int) -> int:
@@ -358,7 +405,8 @@ class QueryRun:
             if is_enough or self._alone:
                 return 1
             return max(1, min(self.limits.thread_count, lane_count))
-        return self._workers(lane_count)
+        reads = any(isinstance(branch.source, FileTable) for branch in stage.branches)
+        return self._workers(lane_count, reads=reads)
 
     # ---- files ----
 
