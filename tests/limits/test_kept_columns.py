@@ -87,9 +87,6 @@ def test_copies_of_columns_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("QUERYMODE_WORKERS_MAX", "2")
     query = numbers(QueryMode.local(threads=1), "n", 0).agg(col("n").sum().alias("s"))
     _pool.pool().close_idle()
-    held = [
-        _pool.pool().acquire(64 << 20) for _ in range(4)
-    ]  # whatever else is there has nothing to do with it
     begin = threading.Barrier(6)
     found: list[object] = []
 
