@@ -11,6 +11,8 @@ what follows one of many is cut again. Only columns that are used are read.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from querymode._abi import AggregatePhase
 from querymode.aggregates import is_splittable
 from querymode.bind import bind, bind_keys, columns_of
@@ -89,6 +91,15 @@ class KeyRange:
         self.key = key
 
 
+class TopKey(NamedTuple):
+    """The first key of a sort that wants the first rows only: how many, and where lanes' answers have it."""
+
+    rows: int
+    place: int
+    descending: bool
+    nulls_first: bool
+
+
 class Branch:
     """A source, and what its lanes go through."""
 
@@ -107,6 +118,7 @@ class Branch:
         "scan_plan",
         "sought",
         "source",
+        "top_column",
     )
 
     def __init__(self, source: MemoryTable | FileTable | StageOutput, columns: tuple[int, ...] = ()) -> None:
@@ -124,6 +136,8 @@ class Branch:
         self.leading: tuple[Expr, ...] = ()
         self.pruning: Pruning | None = None
         self.key_ranges: tuple[KeyRange, ...] = ()
+        #: The column of the table that is the stage's `top` key: pieces of it that lie behind are left out.
+        self.top_column: int | None = None
         #: For explain: the node of every step, the scan, and what is looked up in builds while it is read.
         self.nodes: tuple[Node, ...] = ()
         self.scan: Scan | None = None
@@ -149,6 +163,7 @@ class Stage:
         "root",
         "rows_needed",
         "schema",
+        "top",
     )
 
     def __init__(self) -> None:
@@ -167,6 +182,8 @@ class Stage:
         self.one_row_lanes = False
         #: The lanes' answers leave in so many parts, and the final plan may run over each part alone.
         self.partition_count = 0
+        #: Every lane gives its first rows by this key, and the final plan the first of those.
+        self.top: TopKey | None = None
         #: The final plan merges: every lane's answer is a sorted run.
         self.merges = False
         #: Instead of a final plan: a Python function over Arrow batches, and what it is given.
@@ -215,7 +232,7 @@ def in_order(last: Stage) -> list[Stage]:
 class _Line:
     """A plan in the making, with what it will need to run."""
 
-    __slots__ = ("branch", "builds", "drops_rows", "key_ranges", "leading", "nodes", "wire")
+    __slots__ = ("branch", "builds", "drops_rows", "key_ranges", "leading", "nodes", "origins", "wire")
 
     def __init__(self, wire: Wire, branch: Branch | None) -> None:
         self.wire = wire
@@ -224,6 +241,9 @@ class _Line:
         self.leading: list[Expr] = []
         self.key_ranges: list[KeyRange] = []
         self.drops_rows = False
+        #: Columns that are still as the table has them, by its numbers; none behind a step that looks at rows
+        #: together, whose answer depends on all of the table.
+        self.origins: dict[str, int] = {}
         #: Of every step.
         self.nodes: list[Node] = []
 
@@ -234,6 +254,14 @@ class _Line:
         self.builds.append(build)
         self.wire.build_count = len(self.builds)
         return len(self.builds) - 1
+
+    def project(self, items: Sequence[tuple[str, Expr]]) -> None:
+        self.origins = {
+            name: self.origins[item.name]
+            for name, item in items
+            if isinstance(item, Column) and item.name in self.origins
+        }
+        self.wire.project(items)
 
     def filter(self, predicate: Expr) -> None:
         if self.wire.filter_count == len(self.wire.steps):
@@ -369,6 +397,7 @@ class _Lowering:
         branch.scan = node
         branch.sought = tuple(", ".join(map(str, keys)) for keys, _, _ in sought)
         line = _Line(Wire(node.schema.part(columns)), branch)
+        line.origins = {node.schema.field(index)[0]: index for index in columns}
         for keys, build, their_keys in sought:
             index = line.add_build(build)
             line.wire.in_build(index, [bind(key, line.wire.schema).wire for key in keys])
@@ -390,7 +419,7 @@ class _Lowering:
                 pipe = _output_pipe(pipe.close(), parallel=pipe.parallel)
             items = [(node.schema.names[index], Column(child.schema.names[index])) for index in wanted]
             for line in pipe.lines:
-                line.wire.project(items)
+                line.project(items)
             lines += pipe.lines
             if row_count is not None:
                 row_count = None if pipe.row_count is None else row_count + pipe.row_count
@@ -412,7 +441,7 @@ class _Lowering:
         pipe = self._pipe(node.input, node.columns_read(needed), below)
         kept = [(name, item) for name, item in node.items if needed is None or name in needed]
         for line in pipe.lines:
-            line.wire.project(kept)
+            line.project(kept)
         return pipe
 
     def _repeat(self, node: Repeat, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
@@ -437,6 +466,7 @@ class _Lowering:
             below.append((ours, build, tuple(other for _, other in node.keys)))
         pipe = self._pipe(node.left, left_needed, below)
         for line in pipe.lines:
+            line.origins = {name: index for name, index in line.origins.items() if name in line.wire.schema}
             line.wire.join(node, line.add_build(build), theirs, needed)
             line.drops_rows = True
         pipe.row_count = None
@@ -465,6 +495,7 @@ class _Lowering:
             for line in pipe.lines:
                 line.wire.aggregate(node, AggregatePhase.COMPLETE)
                 line.drops_rows = True
+                line.origins = {}
             return pipe
         is_split = all(is_splittable(call) for _, call in node.calls)
         states = state_fields(node, pipe.schema) if is_split else None
@@ -492,6 +523,8 @@ class _Lowering:
             for line in pipe.lines:
                 line.wire.sort(node, rows)
             pipe = self._cut(pipe.mark(node))
+            if rows != UNLIMITED:
+                _note_top(pipe, node, rows)
             final = Wire(pipe.schema)
             if rows == UNLIMITED:
                 final.merge(node, rows)
@@ -502,6 +535,7 @@ class _Lowering:
         else:
             for line in pipe.lines:
                 line.wire.sort(node, rows)
+                line.origins = {}
         if limit is not None:
             for line in pipe.lines:
                 line.wire.limit(limit.offset, limit.count)
@@ -524,6 +558,7 @@ class _Lowering:
             pipe.begin_final(Wire(pipe.schema))
         for line in pipe.lines:
             line.wire.limit(node.offset, node.count)
+            line.origins = {}
         if node.count is not None:
             pipe.row_count = rows
         return pipe
@@ -556,6 +591,19 @@ _RULES: dict[type[Step], Callable[..., _Pipe]] = {
     Limit: _Lowering._limit,
     MapBatches: _Lowering._map_batches,
 }
+
+
+def _note_top(pipe: _Pipe, node: Sort, rows: int) -> None:
+    """Where the first key is a column of the tables, their bounds say what cannot be among the first rows."""
+    from querymode.execute.top_bound import is_comparable
+
+    key, descending, nulls_first = node.keys[0]
+    if rows == 0 or not isinstance(key, Column) or not is_comparable(pipe.schema.type_of(key.name)):
+        return
+    for line in pipe.branch_lines:
+        assert line.branch is not None
+        line.branch.top_column = line.origins.get(key.name)
+    pipe.stage.top = TopKey(rows, pipe.schema.index(key.name), descending, nulls_first)
 
 
 def _needs_of(root: Node) -> dict[int, set[str] | None]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from querymode.execute.limits import Limits
     from querymode.execute.profile import Profile
     from querymode.execute.stage import Batch
+    from querymode.execute.top_bound import TopBound
     from querymode.expr import Expr
     from querymode.fetch import IoGate
 
@@ -50,6 +51,7 @@ class Answer:
         "group_count",
         "groups_pruned",
         "lane_count",
+        "lanes_skipped",
         "pages_skipped",
         "requests",
         "result_bytes",
@@ -62,6 +64,7 @@ class Answer:
         self.batches: list[Any] = []
         self.row_count = 0
         self.lane_count = 0
+        self.lanes_skipped = 0
         self.thread_count = 0
         self.crossings = 0
         self.seconds = 0.0
@@ -78,6 +81,7 @@ class Answer:
             "rows": self.row_count,
             "ms": round(self.seconds * 1000, 3),
             "lanes": self.lane_count,
+            "lanes_skipped": self.lanes_skipped,
             "threads": self.thread_count,
             "crossings": self.crossings,
             "bytes": self.bytes_read,
@@ -283,6 +287,7 @@ class QueryRun:
         except BaseException:
             self.cancel_reads()
             raise
+        self._answer.lanes_skipped += run.lanes_skipped
         self._answer.groups_pruned += sum(feed.groups_pruned() for feed in run.feeds)
         lanes = [list(lane) for lane in run.answers]
         if run.is_partitioned:
@@ -330,14 +335,22 @@ class QueryRun:
         workers = self.worker_count(stage, sum(lane_counts))
         feeds: list[Feed] = []
         first = 0
+        bound = self._top_bound(stage)
         for branch in stage.branches:
-            feeds.append(self._feed(branch, stage, first, workers))
+            feeds.append(self._feed(branch, stage, first, workers, bound))
             first += feeds[-1].lane_count
         self._answer.lane_count = max(self._answer.lane_count, first)
         self._answer.thread_count = max(self._answer.thread_count, workers)
-        run = StageRun(self, stage, feeds, workers, streams=streams)
+        run = StageRun(self, stage, feeds, workers, streams=streams, bound=bound)
         self.was_alone = self.was_alone and workers == 1 and not any(feed.keeps() for feed in feeds)
         return run
+
+    def _top_bound(self, stage: Stage) -> TopBound | None:
+        if stage.top is None or all(branch.top_column is None for branch in stage.branches):
+            return None
+        from querymode.execute.top_bound import TopBound
+
+        return TopBound(stage.top)
 
     def _lane_count(self, branch: Branch) -> int:
         """At least one: a table without rows still says its schema, and aggregates have a row of nothing."""
@@ -345,7 +358,7 @@ class QueryRun:
             return 1 if branch.source.gather else max(1, len(self._results[id(branch.source.stage)]))
         return max(1, branch.source.lane_count)
 
-    def _feed(self, branch: Branch, stage: Stage, first: int, workers: int) -> Feed:
+    def _feed(self, branch: Branch, stage: Stage, first: int, workers: int, bound: TopBound | None) -> Feed:
         source = branch.source
         if isinstance(source, StageOutput):
             lanes = self._results[id(source.stage)]
@@ -359,9 +372,16 @@ class QueryRun:
                 datas = [[data for lane in datas for data in lane]]
             return BatchFeed(first, datas or [[]], consume=consume)
         if isinstance(source, FileTable):
-            return FileFeed(first, branch, self._file_scan(branch, stage, workers), self._bounds_of(branch))
+            scan = self._file_scan(branch, stage, workers)
+            return FileFeed(first, branch, scan, self._bounds_of(branch), bound)
         return MemoryFeed(
-            first, branch, self.size, workers, keep=self._keep, one_row_lanes=stage.one_row_lanes
+            first,
+            branch,
+            self.size,
+            workers,
+            keep=self._keep,
+            one_row_lanes=stage.one_row_lanes,
+            bound=bound,
         )
 
     # ---- what stages leave ----

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from querymode.errors import QueryModeError
     from querymode.execute.feeds import Feed
     from querymode.execute.local import QueryRun
+    from querymode.execute.top_bound import TopBound
     from querymode.lower import Build, Stage
     from querymode.plan import Node
 
@@ -75,6 +76,7 @@ class StageRun:
         worker_count: int,
         *,
         streams: bool = False,
+        bound: TopBound | None = None,
     ) -> None:
         self.query = query
         self.stage = stage
@@ -105,6 +107,9 @@ class StageRun:
                 self.answers[lane].extend(batches)
                 self.rows[lane] = sum(batch.row_count for batch in batches)
                 self.finished[lane] = True
+        #: Of a top-k: lanes that have all the rows that are wanted tighten it.
+        self.bound = bound
+        self.lanes_skipped = 0
         self.finalising = False
         #: Set when the final plan is left to the query, to be run over partitions.
         self.is_partitioned = False
@@ -211,6 +216,7 @@ class StageRun:
                 break
             free -= max(instance.memory_size, WORKER_SIZE_MIN)
             self.instances.append(instance)
+            self.query.was_alone = False  # what it holds from before may be what is missing
         for feed in self.feeds:
             feed.assign(self.instances)
         return list(self.instances)
@@ -428,6 +434,15 @@ class StageRun:
     def lane_finished(self, lane: int) -> None:
         with self.moved:
             self.finished[lane] = True
+            if self.bound is not None:
+                self.bound.note([batch.data for batch in self.answers[lane]], self.rows[lane])
+            self.moved.notify_all()
+
+    def lane_skipped(self, lane: int) -> None:
+        """None of its rows can be in the answer."""
+        with self.moved:
+            self.finished[lane] = True
+            self.lanes_skipped += 1
             self.moved.notify_all()
 
     def count_pages(self, count: int) -> None:
