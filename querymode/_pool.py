@@ -37,6 +37,9 @@ class InstancePool:
         self._lock = threading.Lock()
         self._idle: list[Instance] = []  # the most recently used is last
         self._closer: threading.Thread | None = None
+        self._in_use = 0
+        #: The most that were in use at once: since when this is counted, now and in the time before.
+        self._peaks = (time.monotonic(), 0, 0)
 
     def acquire(
         self,
@@ -53,8 +56,12 @@ class InstancePool:
         """
         program = program if program is not None else default_program()
         instance = self.acquire_idle(limit, hardened=hardened, prefer=prefer, program=program)
-        if instance is not None:
-            return instance
+        if instance is None:
+            instance = self._make(limit, hardened, program)
+            self._note_use()
+        return instance
+
+    def _make(self, limit: int, hardened: bool, program: Program) -> Instance:
         try:
             return Instance(limit, hardened=hardened, program=program)
         except errors.MemoryExceededError:
@@ -62,6 +69,19 @@ class InstancePool:
             if not self.close_idle():
                 raise
         return Instance(limit, hardened=hardened, program=program)
+
+    def _note_use(self) -> None:
+        with self._lock:
+            self._in_use += 1
+            since, peak, before = self._peaks
+            now = time.monotonic()
+            if now - since > self.idle_seconds:
+                since, peak, before = now, 0, peak
+            self._peaks = (since, max(peak, self._in_use), before)
+
+    def _note_end(self) -> None:
+        with self._lock:
+            self._in_use = max(0, self._in_use - 1)
 
     def acquire_idle(
         self,
@@ -82,6 +102,7 @@ class InstancePool:
             limit, max(limit, preferred_limit), hardened or hardened_by_default(), prefer, program
         )
         if instance is not None:
+            self._note_use()
             instance.set_limit(max(limit, instance.memory_size))
         return instance
 
@@ -117,6 +138,7 @@ class InstancePool:
 
     def release(self, instance: Instance) -> None:
         """Keeps it warm for a while, unless something happened to it."""
+        self._note_end()
         if not instance.reusable:
             instance.close()
             return
@@ -132,16 +154,18 @@ class InstancePool:
             copy.close()
 
     def _take_copies(self, released: Instance) -> list[Instance]:
-        """Of idle instances that keep large columns of the same table, those beyond the number of cores.
+        """Of idle instances that keep large columns of the same table, those beyond what is used at once.
 
-        No more of them could be at work at once, and the longest unused would be asked last.
+        That is the number of cores, or more where several queries ran side by side a moment ago. The longest
+        unused go: they would be asked last.
         """
+        most = max(workers_max(), *self._peaks[1:])
         found: list[Instance] = []
         for owner, size in released.kept_sizes.items():
             if size < COPY_SIZE_MIN:
                 continue
             holders = [other for other in self._idle if other.kept_sizes.get(owner, 0) >= COPY_SIZE_MIN]
-            for copy in holders[: max(0, len(holders) - workers_max())]:
+            for copy in holders[: max(0, len(holders) - most)]:
                 self._idle.remove(copy)
                 found.append(copy)
         return found
@@ -156,6 +180,7 @@ class InstancePool:
             return sum(instance.memory_size for instance in chosen), kept
 
     def discard(self, instance: Instance) -> None:
+        self._note_end()
         instance.close()
 
     def close_idle(self) -> int:

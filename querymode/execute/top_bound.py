@@ -56,6 +56,8 @@ _TEXTS = (TypeTag.UTF8, TypeTag.BINARY)
 GATHERED_MAX = 1000
 #: Longer texts are not remembered as a piece's greatest or least.
 TEXT_SIZE_MAX = 256
+#: Floats are pairs: NaN is greater than all others.
+_NAN = (1, 0.0)
 #: Before all values, a value, behind all values.
 _FIRST, _VALUE, _LAST = range(3)
 
@@ -98,7 +100,7 @@ def value_at(column: ColumnarColumn, row: int) -> Any:
     raw = bytes(data[row * size : (row + 1) * size])
     if tag in _FLOATS:
         (number,) = struct.unpack(_FLOATS[tag], raw)
-        return (1, 0.0) if number != number else (0, number)
+        return _NAN if number != number else (0, number)
     return int.from_bytes(raw, "little", signed=tag in _SIGNED)
 
 
@@ -219,33 +221,33 @@ def read_zone(answer: bytes, row_count: int) -> Zone:
 
 
 def group_zones(instance: Instance, table: FileTable, index: int) -> dict[tuple[int, int], Zone]:
-    """The zones of row groups whose statistics can be trusted."""
-    from querymode.execute.files import ask_statistics
-
-    name = table.schema.field(index)[0]
-    source = _Rows(Schema(statistics_fields((name,), table.schema)))
-    places = {
-        kind: source.schema.index(statistic(kind, name)) for kind in ("min", "max", "nulls", "nan", "rows")
-    }
-    groups = [
-        (number, group)
-        for number, file in enumerate(table.files)
-        for group in range(file.footer.row_group_count)
-    ]
-    found: dict[tuple[int, int], Zone] = {}
-    position = 0
-    for answer in ask_statistics(instance, table, (name,), plan_over(source, [])):
-        batch = view_own_batch(answer)
-        columns = {kind: batch.columns[place] for kind, place in places.items()}
-        for row in range(batch.row_count):
-            facts = {kind: value_at(column, row) for kind, column in columns.items()}
-            found[groups[position + row]] = _group_zone(facts)
-        position += batch.row_count
+    """The zones of row groups, as far as statistics can be trusted. Asked once: footers do not change."""
+    found = table.zones.get(index)
+    if found is None:
+        found = table.zones[index] = _ask_zones(instance, table, table.schema.field(index)[0])
     return found
 
 
-def _group_zone(facts: dict[str, Any]) -> Zone:
+def _ask_zones(instance: Instance, table: FileTable, name: str) -> dict[tuple[int, int], Zone]:
+    from querymode.execute.files import ask_statistics
+
+    source = _Rows(Schema(statistics_fields((name,), table.schema)))
+    kinds = [source.schema.index(statistic(kind, name)) for kind in ("min", "max", "nulls", "nan", "rows")]
+    groups = (
+        (number, group)
+        for number, file in enumerate(table.files)
+        for group in range(file.footer.row_group_count)
+    )
+    found: dict[tuple[int, int], Zone] = {}
+    for answer in ask_statistics(instance, table, (name,), plan_over(source, [])):
+        columns = view_own_batch(answer).columns
+        rows = zip(*(values_of(columns[kind]) for kind in kinds), strict=True)
+        found.update((next(groups), _group_zone(*facts)) for facts in rows)
+    return found
+
+
+def _group_zone(least: Any, greatest: Any, nulls: int | None, nan: int | None, rows: int) -> Zone:
     """NaN is greater than everything, and writers leave it out of their bounds."""
-    greatest = None if facts["nan"] != 0 else facts["max"]
-    has_values = facts["nulls"] is None or facts["nulls"] < facts["rows"]
-    return Zone(facts["min"], greatest, facts["nulls"] != 0, has_values)
+    if nan != 0:
+        greatest = _NAN if isinstance(greatest, tuple) else None
+    return Zone(least, greatest, nulls != 0, nulls is None or nulls < rows)

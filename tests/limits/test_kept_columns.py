@@ -83,8 +83,30 @@ def test_instances_that_grew_are_used_again(thread_count: int) -> None:
 
 
 def test_copies_of_columns_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six queries side by side keep six copies; two of them stay."""
+    """As many stay as were used side by side, or as there are cores; of small columns all."""
     monkeypatch.setenv("QUERYMODE_WORKERS_MAX", "2")
+    own = _pool.InstancePool()
+
+    def leave(count: int, size: int) -> None:
+        """One after the other, each with a copy."""
+        for instance in [_wasm.Instance(64 << 20) for _ in range(count)]:
+            instance.kept_sizes[1] = size
+            own.release(instance)
+
+    leave(5, 1000)
+    assert own.idle_count() == 5
+    leave(5, 64 << 20)
+    assert own.idle_count() == 5 + 2
+    used = [own.acquire(64 << 20) for _ in range(4)]
+    for instance in used:
+        instance.kept_sizes[1] = 64 << 20
+        own.release(instance)
+    leave(5, 64 << 20)
+    assert sum(instance.kept_sizes[1] > 1000 for instance in own._idle) == 4
+    own.close_idle()
+
+
+def test_queries_side_by_side_keep_a_copy_each() -> None:
     query = numbers(QueryMode.local(threads=1), "n", 0).agg(col("n").sum().alias("s"))
     _pool.pool().close_idle()
     begin = threading.Barrier(6)
@@ -100,4 +122,4 @@ def test_copies_of_columns_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> No
     for worker in workers:
         worker.join()
     assert found == [[{"s": total(0)}]] * 18
-    assert sum(bool(instance.kept_sizes) for instance in _wasm._live) <= 2
+    assert sum(bool(instance.kept_sizes) for instance in _pool.pool()._idle) <= 6

@@ -169,7 +169,7 @@ QUERIES = [
     ("select up, v from t order by up desc limit 100", 2),
     ("select down, v from t order by down limit 100", 2),
     ("select up + 1 as x, up as y from t where v <> 3 order by y desc limit 100", 2),
-    ("select up from t where up % 20000 = 0 order by up desc limit 10", 8),
+    ("select up from t where up % 20000 = 0 order by up desc limit 10", 12),
     ("select * from (select up as a from t union all select down from t) order by a desc limit 50", 6),
 ]
 
