@@ -286,6 +286,8 @@ class QueryRun:
             run.run()
         except BaseException:
             self.cancel_reads()
+            run.drop_answers()
+            self._results.clear()
             raise
         self._answer.lanes_skipped += run.lanes_skipped
         self._answer.groups_pruned += sum(feed.groups_pruned() for feed in run.feeds)

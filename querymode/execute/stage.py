@@ -239,6 +239,12 @@ class StageRun:
         for instance in filter(None, unused):
             _pool.pool().discard(instance)
 
+    def drop_answers(self) -> None:
+        """After a failure: the next attempt needs the memory, and tracebacks may refer to this run."""
+        for lane in self.answers:
+            lane.clear()
+        self.feeds = []
+
     # ---- worker threads ----
 
     def _work(self, instance: Instance | None) -> None:
