@@ -16,6 +16,7 @@ from querymode._wasm import (
     process_token,
     release_programs,
 )
+from querymode.execute.threads import workers_max
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from querymode._wasm import Program
 
 IDLE_SECONDS = 10.0
+#: Of a table's columns, what is worth closing an instance for that keeps a copy of them.
+COPY_SIZE_MIN = 4 << 20
 
 
 class InstancePool:
@@ -34,6 +37,9 @@ class InstancePool:
         self._lock = threading.Lock()
         self._idle: list[Instance] = []  # the most recently used is last
         self._closer: threading.Thread | None = None
+        self._in_use = 0
+        #: The most that were in use at once: since when this is counted, now and in the time before.
+        self._peaks = (time.monotonic(), 0, 0)
 
     def acquire(
         self,
@@ -50,8 +56,12 @@ class InstancePool:
         """
         program = program if program is not None else default_program()
         instance = self.acquire_idle(limit, hardened=hardened, prefer=prefer, program=program)
-        if instance is not None:
-            return instance
+        if instance is None:
+            instance = self._make(limit, hardened, program)
+            self._note_use()
+        return instance
+
+    def _make(self, limit: int, hardened: bool, program: Program) -> Instance:
         try:
             return Instance(limit, hardened=hardened, program=program)
         except errors.MemoryExceededError:
@@ -60,32 +70,61 @@ class InstancePool:
                 raise
         return Instance(limit, hardened=hardened, program=program)
 
+    def _note_use(self) -> None:
+        with self._lock:
+            self._in_use += 1
+            since, peak, before = self._peaks
+            now = time.monotonic()
+            if now - since > self.idle_seconds:
+                since, peak, before = now, 0, peak
+            self._peaks = (since, max(peak, self._in_use), before)
+
+    def _note_end(self) -> None:
+        with self._lock:
+            self._in_use = max(0, self._in_use - 1)
+
     def acquire_idle(
         self,
         limit: int,
         *,
         hardened: bool = False,
         prefer: Callable[[Instance], int] | None = None,
+        preferred_limit: int = 0,
         program: Program | None = None,
     ) -> Instance | None:
-        """Like `acquire`, but never makes a new one."""
+        """Like `acquire`, but never makes a new one.
+
+        One that `prefer` scores above zero may hold up to `preferred_limit` already: what it keeps for the
+        caller is worth more than an even share, and a new one would hold the same once more.
+        """
         program = program if program is not None else default_program()
-        instance = self._take_idle(limit, hardened or hardened_by_default(), prefer, program)
+        instance = self._take_idle(
+            limit, max(limit, preferred_limit), hardened or hardened_by_default(), prefer, program
+        )
         if instance is not None:
-            instance.set_limit(limit)
+            self._note_use()
+            instance.set_limit(max(limit, instance.memory_size))
         return instance
 
     def _take_idle(
-        self, limit: int, hardened: bool, prefer: Callable[[Instance], int] | None, program: Program
+        self,
+        limit: int,
+        preferred_limit: int,
+        hardened: bool,
+        prefer: Callable[[Instance], int] | None,
+        program: Program,
     ) -> Instance | None:
         cramped: Instance | None = None
         with self._lock:
-            fitting = [
+            scored = [
                 (prefer(instance) if prefer is not None else 0, position)
                 for position, instance in enumerate(self._idle)
-                if instance.program is program
-                and instance.hardened == hardened
-                and instance.memory_size <= limit
+                if instance.program is program and instance.hardened == hardened
+            ]
+            fitting = [
+                (score, position)
+                for score, position in scored
+                if self._idle[position].memory_size <= (preferred_limit if score > 0 else limit)
             ]
             if not fitting:
                 return None
@@ -99,6 +138,7 @@ class InstancePool:
 
     def release(self, instance: Instance) -> None:
         """Keeps it warm for a while, unless something happened to it."""
+        self._note_end()
         if not instance.reusable:
             instance.close()
             return
@@ -106,11 +146,41 @@ class InstancePool:
         with self._lock:
             assert instance not in self._idle
             self._idle.append(instance)
+            superfluous = self._take_copies(instance)
             if self._closer is None:
                 self._closer = threading.Thread(target=self._close_old, name="querymode-idle", daemon=True)
                 self._closer.start()
+        for copy in superfluous:
+            copy.close()
+
+    def _take_copies(self, released: Instance) -> list[Instance]:
+        """Of idle instances that keep large columns of the same table, those beyond what is used at once.
+
+        That is the number of cores, or more where several queries ran side by side a moment ago. The longest
+        unused go: they would be asked last.
+        """
+        most = max(workers_max(), *self._peaks[1:])
+        found: list[Instance] = []
+        for owner, size in released.kept_sizes.items():
+            if size < COPY_SIZE_MIN:
+                continue
+            holders = [other for other in self._idle if other.kept_sizes.get(owner, 0) >= COPY_SIZE_MIN]
+            for copy in holders[: max(0, len(holders) - most)]:
+                self._idle.remove(copy)
+                found.append(copy)
+        return found
+
+    def preferred_sizes(self, prefer: Callable[[Instance], int], count: int) -> tuple[int, int]:
+        """What the `count` idle instances hold that `prefer` scores highest, above zero; and keep of that."""
+        with self._lock:
+            scored = [(prefer(instance), position) for position, instance in enumerate(self._idle)]
+            best = sorted((pair for pair in scored if pair[0] > 0), reverse=True)[:count]
+            chosen = [self._idle[position] for _, position in best]
+            kept = sum(sum(instance.kept_sizes.values()) for instance in chosen)
+            return sum(instance.memory_size for instance in chosen), kept
 
     def discard(self, instance: Instance) -> None:
+        self._note_end()
         instance.close()
 
     def close_idle(self) -> int:

@@ -641,6 +641,8 @@ class Instance:
         self.hardened = hardened or hardened_by_default()
         # The caller's own notes about what this instance holds: batches, footers.
         self.resident: dict[Any, Any] = {}
+        # Of that, how many bytes belong to whom: the pool closes copies by it.
+        self.kept_sizes: dict[int, int] = {}
         self.files: dict[int, tuple[int, Any]] = {}
         self.crossings = 0
         self.closed = False
@@ -1094,6 +1096,7 @@ class Instance:
             linear, self._linear = self._linear, None
             view, self._view = self._view, memoryview(b"")
         self.resident.clear()
+        self.kept_sizes.clear()
         view.release()
         _live.discard(self)
         del linear  # the last reference unmaps, see _map

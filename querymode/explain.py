@@ -233,7 +233,7 @@ class Foreseen:
             instance.query_close(query)
             self.groups_pruned = scan.groups_pruned
             self.is_rough = scan.foreseen_in_pieces
-            if rows_needed is not None:
+            if rows_needed is not None or self._may_stop_early():
                 self.remark = " at most"
             elif scan.reads_filter_first:
                 self.remark = " for the filter, then what surviving rows need"
@@ -241,3 +241,9 @@ class Foreseen:
                 self.remark += ", and dictionaries if pages use them"
         finally:
             scan.close(verify=False)
+
+    def _may_stop_early(self) -> bool:
+        """A top-k leaves out row groups that lie behind what it has found by then."""
+        work = self._work
+        assert isinstance(work.source, FileTable)
+        return self._stages[1].top is not None and work.top_column is not None and len(work.source.groups) > 1

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from querymode.execute.top_bound import Zone
     from querymode.flat_footer import FlatFooter
     from querymode.schema import Schema
     from querymode.store import ByteSource
@@ -83,6 +84,8 @@ class FileTable:
             if rows
         ]
         self.row_count = sum(sum(file.row_counts) for file in self.files)
+        #: By column and row group, what footers say of the values (execute/top_bound.py).
+        self.zones: dict[int, dict[tuple[int, int], Zone]] = {}
         count = len(self.groups)
         run = max(1, -(-count // LANE_COUNT_MAX))
         #: Each a range of `groups`.

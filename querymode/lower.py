@@ -11,6 +11,8 @@ what follows one of many is cut again. Only columns that are used are read.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from querymode._abi import AggregatePhase
 from querymode.aggregates import is_splittable
 from querymode.bind import bind, bind_keys, columns_of
@@ -89,6 +91,15 @@ class KeyRange:
         self.key = key
 
 
+class TopKey(NamedTuple):
+    """The first key of a sort that wants the first rows only: how many, and where lanes' answers have it."""
+
+    rows: int
+    place: int
+    descending: bool
+    nulls_first: bool
+
+
 class Branch:
     """A source, and what its lanes go through."""
 
@@ -107,6 +118,7 @@ class Branch:
         "scan_plan",
         "sought",
         "source",
+        "top_column",
     )
 
     def __init__(self, source: MemoryTable | FileTable | StageOutput, columns: tuple[int, ...] = ()) -> None:
@@ -124,6 +136,8 @@ class Branch:
         self.leading: tuple[Expr, ...] = ()
         self.pruning: Pruning | None = None
         self.key_ranges: tuple[KeyRange, ...] = ()
+        #: The column of the table that is the stage's `top` key: pieces of it that lie behind are left out.
+        self.top_column: int | None = None
         #: For explain: the node of every step, the scan, and what is looked up in builds while it is read.
         self.nodes: tuple[Node, ...] = ()
         self.scan: Scan | None = None
@@ -143,12 +157,14 @@ class Stage:
         "final_nodes",
         "function",
         "given",
+        "memory_needed",
         "merges",
         "one_row_lanes",
         "partition_count",
         "root",
         "rows_needed",
         "schema",
+        "top",
     )
 
     def __init__(self) -> None:
@@ -159,6 +175,8 @@ class Stage:
         #: For explain: the nodes of the final plan's steps, and the plan that the last stage answers.
         self.final_nodes: tuple[Node, ...] = ()
         self.root: Node | None = None
+        #: Of the last stage: what the query held at most, if a guess was too low before (execute/local.py).
+        self.memory_needed = 0
         #: Lanes in order may stop once they have given this many rows together.
         self.rows_needed: int | None = None
         #: Every lane gives one row: aggregates without keys.
@@ -167,6 +185,8 @@ class Stage:
         self.partition_count = 0
         #: Deals answers out that left undivided, each lane's groups being few.
         self.deal: bytes | None = None
+        #: Every lane gives its first rows by this key, and the final plan the first of those.
+        self.top: TopKey | None = None
         #: The final plan merges: every lane's answer is a sorted run.
         self.merges = False
         #: Instead of a final plan: a Python function over Arrow batches, and what it is given.
@@ -215,7 +235,7 @@ def in_order(last: Stage) -> list[Stage]:
 class _Line:
     """A plan in the making, with what it will need to run."""
 
-    __slots__ = ("branch", "builds", "drops_rows", "key_ranges", "leading", "nodes", "wire")
+    __slots__ = ("branch", "builds", "drops_rows", "key_ranges", "leading", "nodes", "origins", "wire")
 
     def __init__(self, wire: Wire, branch: Branch | None) -> None:
         self.wire = wire
@@ -224,6 +244,9 @@ class _Line:
         self.leading: list[Expr] = []
         self.key_ranges: list[KeyRange] = []
         self.drops_rows = False
+        #: Columns that are still as the table has them, by its numbers; none behind a step that looks at rows
+        #: together, whose answer depends on all of the table.
+        self.origins: dict[str, int] = {}
         #: Of every step.
         self.nodes: list[Node] = []
 
@@ -234,6 +257,14 @@ class _Line:
         self.builds.append(build)
         self.wire.build_count = len(self.builds)
         return len(self.builds) - 1
+
+    def project(self, items: Sequence[tuple[str, Expr]]) -> None:
+        self.origins = {
+            name: self.origins[item.name]
+            for name, item in items
+            if isinstance(item, Column) and item.name in self.origins
+        }
+        self.wire.project(items)
 
     def filter(self, predicate: Expr) -> None:
         if self.wire.filter_count == len(self.wire.steps):
@@ -369,6 +400,7 @@ class _Lowering:
         branch.scan = node
         branch.sought = tuple(", ".join(map(str, keys)) for keys, _, _ in sought)
         line = _Line(Wire(node.schema.part(columns)), branch)
+        line.origins = {node.schema.field(index)[0]: index for index in columns}
         for keys, build, their_keys in sought:
             index = line.add_build(build)
             line.wire.in_build(index, [bind(key, line.wire.schema).wire for key in keys])
@@ -390,7 +422,7 @@ class _Lowering:
                 pipe = _output_pipe(pipe.close(), parallel=pipe.parallel)
             items = [(node.schema.names[index], Column(child.schema.names[index])) for index in wanted]
             for line in pipe.lines:
-                line.wire.project(items)
+                line.project(items)
             lines += pipe.lines
             if row_count is not None:
                 row_count = None if pipe.row_count is None else row_count + pipe.row_count
@@ -412,7 +444,7 @@ class _Lowering:
         pipe = self._pipe(node.input, node.columns_read(needed), below)
         kept = [(name, item) for name, item in node.items if needed is None or name in needed]
         for line in pipe.lines:
-            line.wire.project(kept)
+            line.project(kept)
         return pipe
 
     def _repeat(self, node: Repeat, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
@@ -437,6 +469,7 @@ class _Lowering:
             below.append((ours, build, tuple(other for _, other in node.keys)))
         pipe = self._pipe(node.left, left_needed, below)
         for line in pipe.lines:
+            line.origins = {name: index for name, index in line.origins.items() if name in line.wire.schema}
             line.wire.join(node, line.add_build(build), theirs, needed)
             line.drops_rows = True
         pipe.row_count = None
@@ -465,6 +498,7 @@ class _Lowering:
             for line in pipe.lines:
                 line.wire.aggregate(node, AggregatePhase.COMPLETE)
                 line.drops_rows = True
+                line.origins = {}
             return pipe
         is_split = all(is_splittable(call) for _, call in node.calls)
         states = state_fields(node, pipe.schema) if is_split else None
@@ -496,6 +530,8 @@ class _Lowering:
             for line in pipe.lines:
                 line.wire.sort(node, rows)
             pipe = self._cut(pipe.mark(node))
+            if rows != UNLIMITED:
+                _note_top(pipe, node, rows)
             final = Wire(pipe.schema)
             if rows == UNLIMITED:
                 final.merge(node, rows)
@@ -506,6 +542,7 @@ class _Lowering:
         else:
             for line in pipe.lines:
                 line.wire.sort(node, rows)
+                line.origins = {}
         if limit is not None:
             for line in pipe.lines:
                 line.wire.limit(limit.offset, limit.count)
@@ -528,6 +565,7 @@ class _Lowering:
             pipe.begin_final(Wire(pipe.schema))
         for line in pipe.lines:
             line.wire.limit(node.offset, node.count)
+            line.origins = {}
         if node.count is not None:
             pipe.row_count = rows
         return pipe
@@ -560,6 +598,19 @@ _RULES: dict[type[Step], Callable[..., _Pipe]] = {
     Limit: _Lowering._limit,
     MapBatches: _Lowering._map_batches,
 }
+
+
+def _note_top(pipe: _Pipe, node: Sort, rows: int) -> None:
+    """Where the first key is a column of the tables, their bounds say what cannot be among the first rows."""
+    from querymode.execute.top_bound import is_comparable
+
+    key, descending, nulls_first = node.keys[0]
+    if rows == 0 or not isinstance(key, Column) or not is_comparable(pipe.schema.type_of(key.name)):
+        return
+    for line in pipe.branch_lines:
+        assert line.branch is not None
+        line.branch.top_column = line.origins.get(key.name)
+    pipe.stage.top = TopKey(rows, pipe.schema.index(key.name), descending, nulls_first)
 
 
 def _needs_of(root: Node) -> dict[int, set[str] | None]:

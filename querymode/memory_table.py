@@ -25,6 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from querymode.execute.top_bound import Zone
     from querymode.schema import Schema
     from querymode.types import DataType
 
@@ -196,6 +197,8 @@ class MemoryTable:
         self.lanes = [range(start, min(start + run, count)) for start in range(0, count, run)]
         #: By column, the values of a table that stands in the text of a query.
         self.constants: tuple[tuple[object, ...], ...] | None = None
+        #: By column and morsel, what queries found out of its values (execute/top_bound.py).
+        self.zones: dict[tuple[int, int], Zone] = {}
         self._column_sizes: dict[int, int] = {}
         self._null_counts: dict[int, int] = {}
 

@@ -441,8 +441,9 @@ def _texts(values: object, what: str) -> tuple[str, ...] | None:
 
 def _thread_count(threads: int | None) -> int:
     if threads is None:
-        available = getattr(os, "sched_getaffinity", None)
-        return len(available(0)) if available is not None else os.cpu_count() or 1
+        from querymode.execute.threads import core_count
+
+        return core_count()
     if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= 1024:
         raise error("QUERY_FAILED", f"threads={threads!r}; it is a number from 1 to 1024")
     return threads

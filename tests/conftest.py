@@ -12,6 +12,8 @@ import pytest
 from tests.sql.tpch import write_tables
 
 ROOT = Path(__file__).resolve().parent.parent
+#: What eight threads do to each other is tried on machines with fewer cores too, in child processes as well.
+os.environ.setdefault("QUERYMODE_WORKERS_MAX", "64")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -10,7 +10,8 @@ import threading
 from collections import deque
 
 from querymode._abi import OutputState, SourceKind
-from querymode.execute.kept import forget_dead_tables, kept_columns, table_id
+from querymode.execute.kept import forget_dead_tables, keeps, kept_columns, kept_count, table_id
+from querymode.execute.top_bound import group_zones, read_zone, zone_plan
 from querymode.file_table import FileTable
 from querymode.memory_table import MemoryTable
 from querymode.prune import rewrite
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from querymode.execute.files import FileScan
     from querymode.execute.profile import Profile
     from querymode.execute.stage import Batch
+    from querymode.execute.top_bound import Rank, TopBound
     from querymode.expr import Expr
     from querymode.lower import Branch
     from querymode.plan import Scan
@@ -36,12 +38,15 @@ if TYPE_CHECKING:
         def take_output(self, instance: Instance, query: int, output: Output, lane: int) -> None: ...
         def take_list(self, instance: Instance, output: Output, lanes: Sequence[int]) -> None: ...
         def lane_finished(self, lane: int) -> None: ...
+        def lane_skipped(self, lane: int) -> None: ...
         def count_pages(self, count: int) -> None: ...
         def give_back(self, size: int) -> None: ...
 
 
 #: Tables larger than this part of the memory are streamed through, not kept.
 RESIDENT_PART = 4
+#: How often a table's columns are kept at most, by all workers of a query together.
+COPIES = 2
 #: Kept lanes of one row each that are asked by one call.
 LANES_TOGETHER = 16
 #: Batches are pushed together up to this size, …
@@ -83,6 +88,8 @@ class Feed:
         #: Lanes that no instance keeps, and those that one does.
         self.lanes: deque[int] = deque(range(first, first + lane_count))
         self.kept: dict[Instance, deque[int]] = {}
+        #: Lanes stand in an order: whoever takes one, takes the first.
+        self.is_best_first = False
 
     def kept_count(self, instance: Instance) -> int:
         """How much of its lanes an idle instance has already."""
@@ -103,7 +110,9 @@ class Feed:
         if self.lanes:
             return self.lanes.popleft()
         longest = max(self.kept.values(), key=len, default=None)
-        return longest.pop() if longest is not None and len(longest) > 1 else None
+        if longest is None or len(longest) < 2:
+            return None
+        return longest.popleft() if self.is_best_first else longest.pop()
 
     def run(self, instance: Instance, query: int, sink: Sink) -> None:
         """Lanes while there are any."""
@@ -143,7 +152,17 @@ class ReadyFeed(Feed):
 class MemoryFeed(Feed):
     """A table in memory. Where it is small beside the memory, its columns stay in the instances."""
 
-    def __init__(self, first: int, branch: Branch, size: int, *, keep: bool, one_row_lanes: bool) -> None:
+    def __init__(
+        self,
+        first: int,
+        branch: Branch,
+        size: int,
+        workers: int,
+        *,
+        keep: bool,
+        one_row_lanes: bool,
+        bound: TopBound | None = None,
+    ) -> None:
         table = branch.source
         assert isinstance(table, MemoryTable)
         # A table without rows has a lane too: it says the schema, and aggregates have a row of nothing.
@@ -152,11 +171,17 @@ class MemoryFeed(Feed):
         self._columns = branch.columns
         self._id = table_id(table)
         self._keep = keep and table.memory_size(self._columns) * RESIDENT_PART <= size
+        #: Up to here an instance also keeps copies of what another one keeps, so that work can move.
+        self._morsels_kept_max = -(-COPIES * len(table.morsels) // workers)
+        self._borrowed: set[int] = set()
+        #: What a top-k knows: morsels behind it are not pushed.
+        self._bound = bound if branch.top_column is not None else None
+        self._top_column = branch.top_column
         #: Lanes that give one small row each share a call: it would cost more than what it returns.
         self._together = LANES_TOGETHER if self._keep and self._columns and one_row_lanes else 1
 
     def kept_count(self, instance: Instance) -> int:
-        return len(instance.resident.get((self._id, -1), ()))
+        return kept_count(instance, self._id)
 
     def keeps(self) -> bool:
         return self._keep
@@ -173,40 +198,80 @@ class MemoryFeed(Feed):
             key = (self._id, morsels.start)
             keepers = [self.kept[instance] for instance in instances if key in instance.resident]
             (min(keepers, key=len) if keepers else self.lanes).append(lane)
+        if self._bound is not None and self._table.zones:
+            self.is_best_first = True
+            for lanes in (self.lanes, *self.kept.values()):
+                best = self._bound.best_first(lanes, self._rank)
+                lanes.clear()
+                lanes.extend(best)
+
+    def _rank(self, lane: int) -> Rank | None:
+        """The first place in a top-k's order that a row of the lane may have."""
+        assert self._bound is not None
+        return self._bound.best_of([self._morsel_rank(index) for index in self._morsels(lane)])
+
+    def _morsel_rank(self, index: int) -> Rank | None:
+        assert self._bound is not None and self._top_column is not None
+        return self._bound.best(self._table.zones.get((self._top_column, index)))
+
+    def take(self, instance: Instance) -> int | None:
+        is_own = bool(self.kept.get(instance) or self.lanes)
+        lane = super().take(instance)
+        if lane is not None and not is_own:
+            self._borrowed.add(lane)
+        return lane
+
+    def _stays(self, instance: Instance, lane: int) -> bool:
+        """Whether the lane's columns stay in the instance. Not where another one keeps them and this one has
+        copies enough: with many workers each would come to keep all of the table."""
+        if not (self._keep and self._columns):
+            return False
+        if lane not in self._borrowed:
+            return True
+        morsels = self._morsels(lane)
+        if all(keeps(instance, self._id, index, self._columns) for index in morsels):
+            return True
+        kept = [
+            index
+            for index in range(len(self._table.morsels))
+            if keeps(instance, self._id, index, self._columns)
+        ]
+        return len(kept) + len(morsels) <= self._morsels_kept_max
 
     def run(self, instance: Instance, query: int, sink: Sink) -> None:
         if (self._id, -1) not in instance.resident:
             forget_dead_tables(instance)
         block = InputBlock(instance)
+        zones = None if self._top_column is None else _Zones(block, self._table, self._top_column)
         while (lane := sink.next_lane(instance, self)) is not None:
-            if self._together > 1:
+            if self._bound is not None and self._bound.rules_out(self._rank(lane)):
+                sink.lane_skipped(lane)
+                continue
+            stays = self._stays(instance, lane)
+            if self._together > 1 and stays:
                 self._run_together(instance, query, sink, lane)
             else:
-                self._run_lane(block, query, sink, lane)
+                self._run_lane(block, query, sink, lane, zones, stays=stays)
+        if zones is not None:
+            zones.close()
         block.free()
 
-    def _run_lane(self, block: InputBlock, query: int, sink: Sink, lane: int) -> None:
+    def _run_lane(
+        self, block: InputBlock, query: int, sink: Sink, lane: int, zones: _Zones | None, *, stays: bool
+    ) -> None:
         instance = block.instance
         for index in self._morsels(lane):
+            if self._bound is not None and self._bound.rules_out(self._morsel_rank(index)):
+                continue
             sink.allow(instance)
-            output = self._push(block, query, index)
+            output = push_morsel(block, query, self._table, index, self._columns, self._id if stays else None)
             sink.take_output(instance, query, output, lane)
+            if zones is not None:
+                zones.find_out(self._id if stays else None, index)
             if output.state == OutputState.DONE:
                 break
         sink.take_output(instance, query, instance.query_finish(query), lane)
         sink.lane_finished(lane)
-
-    def _push(self, block: InputBlock, query: int, index: int) -> Output:
-        instance = block.instance
-        if self._keep and self._columns:
-            references = kept_columns(instance, self._id, self._table, index, self._columns)
-            return instance.query_push(query, SourceKind.COLUMNS, data=references)
-        layout = self._table.morsels[index].layout(self._columns)
-        # What comes out is the engine's own copy, so the next morsel may take the same place.
-        address = block.place(layout.size) if layout.buffers else 0
-        for place, buffer in layout.buffers:
-            instance.write(address + place, buffer)
-        return instance.query_push(query, SourceKind.DESCRIPTOR, data=layout.descriptors(address))
 
     def _run_together(self, instance: Instance, query: int, sink: Sink, lane: int) -> None:
         sink.allow(instance)
@@ -234,6 +299,49 @@ class MemoryFeed(Feed):
             except IndexError:  # another worker was faster
                 break
         return found
+
+
+class _Zones:
+    """Finds out the least and greatest value of a column, morsel by morsel, and notes it with the table."""
+
+    def __init__(self, block: InputBlock, table: MemoryTable, column: int) -> None:
+        self._block = block
+        self._table = table
+        self._column = column
+        self._query = 0
+
+    def find_out(self, owner: int | None, index: int) -> None:
+        """`owner`: the instance keeps the column anyway, as this table's."""
+        key = (self._column, index)
+        if key in self._table.zones:
+            return
+        instance = self._block.instance
+        if not self._query:
+            self._query = instance.query_open(zone_plan(self._table.schema.field(self._column)[1]))
+        push_morsel(self._block, self._query, self._table, index, (self._column,), owner)
+        output = instance.query_finish(self._query)
+        answer = instance.read(output.address, output.size)
+        self._table.zones[key] = read_zone(answer, self._table.morsels[index].row_count)
+
+    def close(self) -> None:
+        if self._query:
+            self._block.instance.query_close(self._query)
+
+
+def push_morsel(
+    block: InputBlock, query: int, table: MemoryTable, index: int, columns: Sequence[int], owner: int | None
+) -> Output:
+    """`owner`: they stay in the instance, under this number of the table."""
+    instance = block.instance
+    if owner is not None:
+        references = kept_columns(instance, owner, table, index, columns)
+        return instance.query_push(query, SourceKind.COLUMNS, data=references)
+    layout = table.morsels[index].layout(columns)
+    # What comes out is the engine's own copy, so the next morsel may take the same place.
+    address = block.place(layout.size) if layout.buffers else 0
+    for place, buffer in layout.buffers:
+        instance.write(address + place, buffer)
+    return instance.query_push(query, SourceKind.DESCRIPTOR, data=layout.descriptors(address))
 
 
 class BatchFeed(Feed):
@@ -293,7 +401,12 @@ class FileFeed(Feed):
     """Row groups of files."""
 
     def __init__(
-        self, first: int, branch: Branch, scan: FileScan, bounds: Callable[[Instance], list[Expr] | None]
+        self,
+        first: int,
+        branch: Branch,
+        scan: FileScan,
+        bounds: Callable[[Instance], list[Expr] | None],
+        bound: TopBound | None = None,
     ) -> None:
         table = branch.source
         assert isinstance(table, FileTable)
@@ -304,7 +417,11 @@ class FileFeed(Feed):
         self._bounds = bounds
         self._lock = threading.Lock()
         self._pages_skipped = 0
-        self._prepared = not (branch.pruning or branch.key_ranges)
+        #: What a top-k knows: row groups behind it are not read. Their ranks, by what footers say.
+        self._bound = bound if branch.top_column is not None and len(table.groups) > 1 else None
+        self._ranks: dict[tuple[int, int], Rank | None] = {}
+        self._groups_behind = 0
+        self._prepared = not (branch.pruning or branch.key_ranges or self._bound)
 
     def prepare(self, instance: Instance, sink: Sink) -> bool:
         """Statistics rule out row groups. Lanes without any are done; one is run even if it is empty: it says
@@ -320,9 +437,37 @@ class FileFeed(Feed):
             kept = left or ([self.first] if self.lanes else [])
             for lane in set(self.lanes).difference(kept):
                 sink.lane_finished(lane)
-            self.lanes = deque(kept)
+            self._rank_groups(instance)
+            self.lanes = deque(kept if self._bound is None else self._bound.best_first(kept, self._rank))
             self._prepared = True
             return True
+
+    def _rank_groups(self, instance: Instance) -> None:
+        column = self._branch.top_column
+        if self._bound is None or column is None:
+            return
+        zones = group_zones(instance, self.scan.table, column)
+        self._ranks = {group: self._bound.best(zone) for group, zone in zones.items()}
+
+    def _rank(self, lane: int) -> Rank | None:
+        assert self._bound is not None
+        return self._bound.best_of([self._ranks.get(group) for group in self.scan.lanes[lane - self.first]])
+
+    def _is_behind(self, group: tuple[int, int]) -> bool:
+        if self._bound is None or not self._bound.rules_out(self._ranks.get(group)):
+            return False
+        with self._lock:
+            self._groups_behind += 1
+        return True
+
+    def _next_lane(self, instance: Instance, sink: Sink) -> int | None:
+        while (lane := sink.next_lane(instance, self)) is not None:
+            if self._bound is None or not self._bound.rules_out(self._rank(lane)):
+                return lane
+            with self._lock:
+                self._groups_behind += len(self.scan.lanes[lane - self.first])
+            sink.lane_skipped(lane)
+        return None
 
     def _use_bounds(self, instance: Instance) -> None:
         bounds = self._bounds(instance)
@@ -339,6 +484,8 @@ class FileFeed(Feed):
         sink.allow(instance)
         forget_dead_tables(instance)
         worker = Worker(self.scan, instance, query, lambda: sink.allow(instance), first_lane=self.first)
+        if self._bound is not None:
+            worker.bound, worker.is_behind = self._bound, self._is_behind
 
         def finish(lane: int) -> None:
             sink.take_output(instance, query, instance.query_finish(query), lane)
@@ -346,7 +493,7 @@ class FileFeed(Feed):
 
         instance.take_pages_skipped()  # of queries that did not come to their end
         worker.run(
-            lambda: sink.next_lane(instance, self),
+            lambda: self._next_lane(instance, sink),
             lambda lane, output: sink.take_output(instance, query, output, lane),
             finish,
         )
@@ -360,7 +507,7 @@ class FileFeed(Feed):
         return not self._prepared
 
     def groups_pruned(self) -> int:
-        return self.scan.groups_pruned
+        return self.scan.groups_pruned + self._groups_behind
 
     def note_reads(self, profile: Profile, node: Scan) -> None:
         profile.add_reads(
@@ -368,7 +515,7 @@ class FileFeed(Feed):
             requests=self.scan.request_count,
             bytes=self.scan.byte_count,
             row_groups=len(self.scan.table.groups),
-            row_groups_skipped=self.scan.groups_pruned,
+            row_groups_skipped=self.groups_pruned(),
             pages_skipped=self._pages_skipped,
         )
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from querymode._wasm import Instance, Output
+    from querymode.execute.top_bound import TopBound
     from querymode.fetch import IoGate, Ticket
     from querymode.file_table import FileTable
     from querymode.flat_footer import FlatFooter
@@ -453,6 +454,9 @@ class Worker:
         self.query = query
         self.allow = allow
         self.flags = 0
+        #: A top-k's bound, and whether a row group lies behind it.
+        self.bound: TopBound | None = None
+        self.is_behind: Callable[[tuple[int, int]], bool] = lambda group: False
         self.prune_query = 0
         self.prune_columns: tuple[int, ...] = ()
         if scan.pruning is not None:
@@ -497,7 +501,8 @@ class Worker:
     def _tasks(self, lanes: Callable[[], int | None]) -> Iterator[tuple[int, tuple[int, int] | None]]:
         while (lane := lanes()) is not None:
             for group in self.scan.lanes[lane - self.first_lane]:
-                yield lane, group
+                if not self.is_behind(group):
+                    yield lane, group
             yield lane, None
 
     def _open_ahead(
@@ -505,15 +510,19 @@ class Worker:
         ahead: deque[tuple[int, GroupReader | None]],
         tasks: Iterator[tuple[int, tuple[int, int] | None]],
     ) -> None:
-        """Opens row groups until enough are on their way. A few rows are not worth reading ahead for."""
+        """Opens row groups until enough are on their way. A few rows are not worth reading ahead for, and a
+        top-k's first rows may make all others needless."""
         while sum(reader is not None for _, reader in ahead) <= self._ahead_count():
-            if self.scan.rows_needed is not None and ahead:
+            if ahead and (self.scan.rows_needed is not None or self._waits_for_bound()):
                 return
             task = next(tasks, None)
             if task is None:
                 return
             lane, group = task
             ahead.append((lane, None if group is None else GroupReader(self, *group)))
+
+    def _waits_for_bound(self) -> bool:
+        return self.bound is not None and not self.bound.has_seen
 
     def _ahead_count(self) -> int:
         return AHEAD_REMOTE if self.scan.is_remote else AHEAD_LOCAL

@@ -61,7 +61,19 @@ def kept_columns(
         for place, column in enumerate(missing):
             kept[column] = handle.to_bytes(4, "little") + place.to_bytes(4, "little")
         instance.resident.setdefault((owner, -1), []).append((handle, address, layout.size))
+        instance.kept_sizes[owner] = instance.kept_sizes.get(owner, 0) + layout.size
     return b"".join([kept[column] for column in wanted])
+
+
+def kept_count(instance: Instance, owner: int) -> int:
+    """How many pieces of a table an instance has already."""
+    return len(instance.resident.get((owner, -1), ()))
+
+
+def keeps(instance: Instance, owner: int, index: int, wanted: Sequence[int]) -> bool:
+    """Whether it has all these columns of a morsel."""
+    kept = instance.resident.get((owner, index), {})
+    return all(column in kept for column in wanted)
 
 
 def forget_dead_tables(instance: Instance) -> None:
@@ -78,5 +90,6 @@ def _forget_tables(instance: Instance, owners: set[int]) -> None:
         for handle, address, size in instance.resident.get((owner, -1), ()):
             instance.batch_close(handle)
             instance.free(address, size)
+        instance.kept_sizes.pop(owner, None)
     for key in [key for key in instance.resident if key[0] in owners]:
         del instance.resident[key]

@@ -10,8 +10,10 @@ import time
 from querymode import _pool
 from querymode._abi import UNDIVIDED
 from querymode.errors import MemoryExceededError
+from querymode.execute import threads
 from querymode.execute.feeds import BatchFeed, FileFeed, MemoryFeed, ReadyFeed
-from querymode.execute.stage import MIB, StageRun
+from querymode.execute.kept import kept_count, table_id
+from querymode.execute.stage import MIB, WORKER_SIZE_MIN, StageRun
 from querymode.file_table import FileTable
 from querymode.lower import Branch, Stage, StageOutput, in_order
 from querymode.memory_table import MemoryTable
@@ -28,15 +30,16 @@ if TYPE_CHECKING:
     from querymode.execute.limits import Limits
     from querymode.execute.profile import Profile
     from querymode.execute.stage import Batch
+    from querymode.execute.top_bound import TopBound
     from querymode.expr import Expr
     from querymode.fetch import IoGate
 
     Export = Callable[[memoryview], Any]
 
-#: What an instance needs to pass a morsel of 16 MiB through: the morsel, its answer, some room.
-WORKER_SIZE_MIN = 48 * MIB
-#: The same for row groups, whose pages are decoded one after the other, with the answer beside them.
+#: What an instance needs for row groups: their pages are decoded one after the other, beside the answer.
 FILE_WORKER_SIZE = 512 * MIB
+#: A query that is asked again may need a little more than before: one of so many parts.
+NEED_MARGIN = 8
 
 
 class Answer:
@@ -49,6 +52,7 @@ class Answer:
         "group_count",
         "groups_pruned",
         "lane_count",
+        "lanes_skipped",
         "pages_skipped",
         "requests",
         "result_bytes",
@@ -61,6 +65,7 @@ class Answer:
         self.batches: list[Any] = []
         self.row_count = 0
         self.lane_count = 0
+        self.lanes_skipped = 0
         self.thread_count = 0
         self.crossings = 0
         self.seconds = 0.0
@@ -77,6 +82,7 @@ class Answer:
             "rows": self.row_count,
             "ms": round(self.seconds * 1000, 3),
             "lanes": self.lane_count,
+            "lanes_skipped": self.lanes_skipped,
             "threads": self.thread_count,
             "crossings": self.crossings,
             "bytes": self.bytes_read,
@@ -101,23 +107,33 @@ def run(
     deadline = limits.deadline()
     most = limits.memory_of(budget.total)
     expected = _expected_size(last, most, limits.thread_count)
-    attempt: QueryRun | None = None
-    try:
-        with budget.reserve(expected, deadline) as reservation:
-            attempt = QueryRun(last, limits, reservation.size, deadline, export=export)
-            attempt.profile = profile
-            answer = attempt.answer()
-    except MemoryExceededError:
-        if attempt is None or (expected >= most and attempt.was_alone):
-            raise
-        # Once more with everything there is, alone and without anything kept from before.
-        with budget.reserve(most, deadline) as reservation:
-            _pool.pool().trim(0)
-            attempt = QueryRun(last, limits, reservation.size, deadline, alone=True, export=export)
-            attempt.profile = profile
-            answer = attempt.answer()
+    answer: Answer | None = None
+    for size, alone in _attempts(expected, most):
+        attempt: QueryRun | None = None
+        try:
+            with budget.reserve(size, deadline) as reservation:
+                if size > expected or alone:
+                    _pool.pool().trim(0)
+                attempt = QueryRun(last, limits, reservation.size, deadline, alone=alone, export=export)
+                attempt.profile = profile
+                answer = attempt.answer()
+        except MemoryExceededError:
+            if attempt is None or alone or (size >= most and attempt.was_alone):
+                raise
+            continue
+        if size > expected:
+            # The next time this is asked, the guess is right at once.
+            last.memory_needed = attempt.peak + attempt.peak // NEED_MARGIN
+        break
+    assert answer is not None
     answer.seconds = time.monotonic() - started
     return answer
+
+
+def _attempts(expected: int, most: int) -> list[tuple[int, bool]]:
+    """Sizes, and whether it is alone. What was too little is tried once more with everything there is, and
+    then by one worker, without anything kept from before: what needs the least memory."""
+    return [(expected, False), *([(most, False)] if expected < most else []), (most, True)]
 
 
 def stream(last: Stage, budget: Budget, limits: Limits, *, export: Export | None = None) -> Iterator[Any]:
@@ -135,6 +151,8 @@ def stream(last: Stage, budget: Budget, limits: Limits, *, export: Export | None
 def _expected_size(last: Stage, limit: int, thread_count: int) -> int:
     """A guess of what a query holds at once. Small tables need little, so that many run side by side."""
     wanted = 8 * MIB
+    tables: dict[int, int] = {}
+    computing = min(thread_count, threads.workers_max())
     stages = in_order(last)
     if len(stages) > 1 and any(isinstance(b.source, FileTable) for stage in stages for b in stage.branches):
         # What stages leave for each other is beside what their workers hold.
@@ -146,11 +164,30 @@ def _expected_size(last: Stage, limit: int, thread_count: int) -> int:
                 wanted = max(wanted, min(thread_count, table.lane_count) * FILE_WORKER_SIZE)
             elif isinstance(table, MemoryTable):
                 size = table.memory_size(branch.columns)
-                # The columns, their copies in an answer or a sort, and the instance itself.
-                wanted += 4 * size
+                workers = min(computing, table.lane_count) * WORKER_SIZE_MIN
+                # The columns, their copies in an answer or a sort, and what workers hold of groups and rows
+                # before they hand them on, which does not shrink with the table.
+                wanted += 4 * size + min(4 * size, workers)
+                tables[table_id(table)] = tables.get(table_id(table), 0) + size
                 if size > MIB:
-                    wanted = max(wanted, min(thread_count, table.lane_count) * WORKER_SIZE_MIN)
-    return min(limit, wanted)
+                    wanted = max(wanted, workers)
+    wanted = max(wanted, last.memory_needed)
+    return min(limit, max(wanted, _size_with_kept(tables, wanted, computing)))
+
+
+def _size_with_kept(tables: dict[int, int], wanted: int, worker_count: int) -> int:
+    """The same with the idle instances that keep columns of these tables, which the query will use.
+
+    All that they hold is the query's while it runs: other columns of the tables too, and free blocks, which
+    it works in before they grow. What they hand out comes on top in any case.
+    """
+    held, kept = _pool.pool().preferred_sizes(
+        lambda instance: sum(kept_count(instance, owner) for owner in tables), worker_count
+    )
+    if not held:
+        return 0
+    columns = sum(tables.values())
+    return held + max(2 * columns + 8 * MIB, wanted - columns - (held - kept))
 
 
 def worker_size(last: Stage, stage: Stage, total: int, limits: Limits) -> int:
@@ -190,6 +227,8 @@ class QueryRun:
         self.was_alone = True
         #: Bytes of answers in this process.
         self.held = 0
+        #: The most that its instances and answers held together, about.
+        self.peak = 0
         self.crossings = 0
         self.pages_skipped = 0
         self._gate: IoGate | None = None
@@ -197,6 +236,13 @@ class QueryRun:
         self._readers: dict[int, int] = {}
         self._answer = Answer()
         self._stages = in_order(last)
+        #: Its tables in memory, by what instances remember them by.
+        self.owners = {
+            table_id(branch.source)
+            for stage in self._stages
+            for branch in stage.branches
+            if isinstance(branch.source, MemoryTable)
+        }
         for stage in self._stages:
             for before in stage.inputs:
                 self._readers[id(before)] = self._readers.get(id(before), 0) + 1
@@ -241,7 +287,10 @@ class QueryRun:
             run.run()
         except BaseException:
             self.cancel_reads()
+            run.drop_answers()
+            self._results.clear()
             raise
+        self._answer.lanes_skipped += run.lanes_skipped
         self._answer.groups_pruned += sum(feed.groups_pruned() for feed in run.feeds)
         lanes = [list(lane) for lane in run.answers]
         if run.is_partitioned:
@@ -305,14 +354,22 @@ class QueryRun:
         workers = self.worker_count(stage, sum(lane_counts))
         feeds: list[Feed] = []
         first = 0
+        bound = self._top_bound(stage)
         for branch in stage.branches:
-            feeds.append(self._feed(branch, stage, first, workers))
+            feeds.append(self._feed(branch, stage, first, workers, bound))
             first += feeds[-1].lane_count
         self._answer.lane_count = max(self._answer.lane_count, first)
         self._answer.thread_count = max(self._answer.thread_count, workers)
-        run = StageRun(self, stage, feeds, workers, streams=streams)
+        run = StageRun(self, stage, feeds, workers, streams=streams, bound=bound)
         self.was_alone = self.was_alone and workers == 1 and not any(feed.keeps() for feed in feeds)
         return run
+
+    def _top_bound(self, stage: Stage) -> TopBound | None:
+        if stage.top is None or all(branch.top_column is None for branch in stage.branches):
+            return None
+        from querymode.execute.top_bound import TopBound
+
+        return TopBound(stage.top)
 
     def _lane_count(self, branch: Branch) -> int:
         """At least one: a table without rows still says its schema, and aggregates have a row of nothing."""
@@ -320,7 +377,7 @@ class QueryRun:
             return 1 if branch.source.gather else max(1, len(self._results[id(branch.source.stage)]))
         return max(1, branch.source.lane_count)
 
-    def _feed(self, branch: Branch, stage: Stage, first: int, workers: int) -> Feed:
+    def _feed(self, branch: Branch, stage: Stage, first: int, workers: int, bound: TopBound | None) -> Feed:
         source = branch.source
         if isinstance(source, StageOutput):
             lanes = self._results[id(source.stage)]
@@ -334,8 +391,17 @@ class QueryRun:
                 datas = [[data for lane in datas for data in lane]]
             return BatchFeed(first, datas or [[]], consume=consume)
         if isinstance(source, FileTable):
-            return FileFeed(first, branch, self._file_scan(branch, stage, workers), self._bounds_of(branch))
-        return MemoryFeed(first, branch, self.size, keep=self._keep, one_row_lanes=stage.one_row_lanes)
+            scan = self._file_scan(branch, stage, workers)
+            return FileFeed(first, branch, scan, self._bounds_of(branch), bound)
+        return MemoryFeed(
+            first,
+            branch,
+            self.size,
+            workers,
+            keep=self._keep,
+            one_row_lanes=stage.one_row_lanes,
+            bound=bound,
+        )
 
     # ---- what stages leave ----
 
@@ -358,8 +424,11 @@ class QueryRun:
 
     # ---- workers ----
 
-    def _workers(self, lane_count: int) -> int:
+    def _workers(self, lane_count: int, *, reads: bool = False) -> int:
+        """`reads`: they wait for bytes of files, so that more of them than cores may help."""
         most = 1 if self._alone else self.limits.thread_count
+        if not reads:
+            most = min(most, threads.workers_max())
         return max(1, min(most, lane_count, self.size // WORKER_SIZE_MIN))
 
     def worker_count(self, stage: Stage, lane_count: int) -> int:
@@ -375,7 +444,8 @@ class QueryRun:
             if is_enough or self._alone:
                 return 1
             return max(1, min(self.limits.thread_count, lane_count))
-        return self._workers(lane_count)
+        reads = any(isinstance(branch.source, FileTable) for branch in stage.branches)
+        return self._workers(lane_count, reads=reads)
 
     # ---- files ----
 

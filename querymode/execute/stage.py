@@ -20,6 +20,7 @@ from querymode._abi import UNDIVIDED, OutputState
 from querymode.errors import MemoryExceededError, error
 from querymode.execute import threads
 from querymode.execute.feeds import InputBlock, push_batches
+from querymode.execute.kept import kept_count
 from querymode.steps import with_builds
 
 TYPE_CHECKING = False
@@ -31,10 +32,13 @@ if TYPE_CHECKING:
     from querymode.errors import QueryModeError
     from querymode.execute.feeds import Feed
     from querymode.execute.local import QueryRun
+    from querymode.execute.top_bound import TopBound
     from querymode.lower import Build, Stage
     from querymode.plan import Node
 
 MIB = 1 << 20
+#: What an instance needs to pass a morsel of 16 MiB through: the morsel, its answer, some room.
+WORKER_SIZE_MIN = 48 * MIB
 CANCEL_POLL_SECONDS = 0.005
 #: Of a worker's memory, what a batch of an answer may take: it exists three times for a moment.
 OUTPUT_PART = 16
@@ -74,6 +78,7 @@ class StageRun:
         worker_count: int,
         *,
         streams: bool = False,
+        bound: TopBound | None = None,
     ) -> None:
         self.query = query
         self.stage = stage
@@ -93,6 +98,8 @@ class StageRun:
         self.stopped = False
         self.instances: list[Instance] = []
         self.granted: dict[Instance, int] = {}  # how far each may grow
+        self.grown = 0  # what instances held that have left
+        self.held_peak = query.held
         lane_count = sum(feed.lane_count for feed in self.feeds)
         self.answers: list[deque[Batch]] = [deque() for _ in range(lane_count)]
         self.rows = [0] * lane_count
@@ -102,6 +109,9 @@ class StageRun:
                 self.answers[lane].extend(batches)
                 self.rows[lane] = sum(batch.row_count for batch in batches)
                 self.finished[lane] = True
+        #: Of a top-k: lanes that have all the rows that are wanted tighten it.
+        self.bound = bound
+        self.lanes_skipped = 0
         self.finalising = False
         #: Set when the final plan is left to the query, to be run over partitions.
         self.is_partitioned = False
@@ -188,20 +198,35 @@ class StageRun:
         return None if deadline is None else max(0.0, deadline - time.monotonic())
 
     def _warm_instances(self) -> list[Instance]:
-        """Idle instances, those that keep columns of our tables first; each gets the lanes it keeps."""
+        """Idle instances, those that keep columns of our tables first; each gets the lanes it keeps.
+
+        Others hold at most an even share of the memory. Those that keep our columns may hold more, as long as
+        the workers without an instance have enough to begin with: refused, they would be lost for good, since
+        memory never shrinks, and their columns would be copied into new ones.
+        """
         share = self.size // self.worker_count
+        free = self.size - self.query.held
         pool = _pool.pool()
-        for _ in range(self.worker_count):
-            instance = pool.acquire_idle(share, hardened=self.query.limits.hardened, prefer=self._kept_count)
+        for left in reversed(range(self.worker_count)):
+            instance = pool.acquire_idle(
+                share,
+                hardened=self.query.limits.hardened,
+                prefer=self._kept_count,
+                preferred_limit=free - left * WORKER_SIZE_MIN,
+            )
             if instance is None:
                 break
+            free -= max(instance.memory_size, WORKER_SIZE_MIN)
             self.instances.append(instance)
+            self.query.was_alone = False  # what it holds from before may be what is missing
         for feed in self.feeds:
             feed.assign(self.instances)
         return list(self.instances)
 
     def _kept_count(self, instance: Instance) -> int:
-        return sum(feed.kept_count(instance) for feed in self.feeds)
+        """Columns of this stage first, then of the query's other stages: those are counted as the query's."""
+        own = sum(feed.kept_count(instance) for feed in self.feeds)
+        return 2 * own + any(kept_count(instance, owner) for owner in self.query.owners)
 
     def _stop(self, unused: list[Instance | None]) -> None:
         """Cancels what runs and waits until it has noticed; discards instances that no worker took.
@@ -215,6 +240,12 @@ class StageRun:
             self.done.wait(CANCEL_POLL_SECONDS)
         for instance in filter(None, unused):
             _pool.pool().discard(instance)
+
+    def drop_answers(self) -> None:
+        """After a failure: the next attempt needs the memory, and tracebacks may refer to this run."""
+        for lane in self.answers:
+            lane.clear()
+        self.feeds = []
 
     # ---- worker threads ----
 
@@ -241,7 +272,10 @@ class StageRun:
             self._leave(instance)
 
     def _new_instance(self) -> Instance | None:
-        instance = _pool.pool().acquire(self.size // self.worker_count, hardened=self.query.limits.hardened)
+        with self.lock:
+            taken = sum(max(WORKER_SIZE_MIN, other.memory_size) for other in self.instances)
+        limit = min(self.size // self.worker_count, max(WORKER_SIZE_MIN, self.size - taken))
+        instance = _pool.pool().acquire(limit, hardened=self.query.limits.hardened)
         with self.lock:
             if not self.stopped:
                 self.instances.append(instance)
@@ -259,11 +293,13 @@ class StageRun:
             if instance is not None:
                 self.instances.remove(instance)
                 self.granted.pop(instance, None)
+                self.grown += instance.memory_size
                 self.query.crossings += instance.crossings
                 instance.crossings = 0
             clean = not self.stopped
             self.left += 1
             last = self.left == self.worker_count
+            self.query.peak = max(self.query.peak, self.grown + self.held_peak)
         if instance is not None:
             _pool.pool().release(instance) if clean else _pool.pool().discard(instance)
         if last:
@@ -406,6 +442,15 @@ class StageRun:
     def lane_finished(self, lane: int) -> None:
         with self.moved:
             self.finished[lane] = True
+            if self.bound is not None:
+                self.bound.note([batch.data for batch in self.answers[lane]], self.rows[lane])
+            self.moved.notify_all()
+
+    def lane_skipped(self, lane: int) -> None:
+        """None of its rows can be in the answer."""
+        with self.moved:
+            self.finished[lane] = True
+            self.lanes_skipped += 1
             self.moved.notify_all()
 
     def count_pages(self, count: int) -> None:
@@ -442,6 +487,7 @@ class StageRun:
                 self.query.held += size
                 return
             self.query.held += size
+            self.held_peak = max(self.held_peak, self.query.held)
             if self.query.held + sum(other.memory_size for other in self.instances) > self.size:
                 raise error(
                     "MEMORY_EXCEEDED",
