@@ -192,7 +192,9 @@ class _Optimizer:
         for term in terms:
             (below if columns_in(term) <= left_names else above).append(term)
         if kind == "left" and any(rejects_null(term, right_names) for term in above):
-            return self._inner(Join(node.left, node.right, "inner", node.keys, node.residual), terms)
+            if not node.null_equal:
+                return self._inner(Join(node.left, node.right, "inner", node.keys, node.residual), terms)
+            kind = "inner"
         if kind == "mark":
             semi = _asked_for(above, node.mark)
             if semi is not None:
@@ -545,7 +547,7 @@ def _conditions(node: Join, left: set[str]) -> tuple[list[tuple[Expr, Expr]], Ex
         pair = _as_key(term, left, right)
         if names and names <= right:
             to_right.append(term)
-        elif pair is not None and node.kind != "mark":
+        elif pair is not None and node.kind != "mark" and not node.null_equal:
             keys.append(pair)
         else:
             residual.append(term)

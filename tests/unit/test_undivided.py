@@ -32,6 +32,6 @@ def test_answers_are_the_same_either_way(monkeypatch: pytest.MonkeyPatch, most: 
     ours = session.sql(f"{QUERY} ORDER BY k, t").to_arrow().to_pylist()
     connection = duckdb.connect()
     connection.register("data", data)
-    columns = [name for name in ours[0]]
+    columns = list(ours[0])
     theirs = connection.sql(f"{QUERY} ORDER BY k, t").fetchall()
     assert [tuple(row[name] for name in columns) for row in ours] == theirs
