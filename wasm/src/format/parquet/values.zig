@@ -181,6 +181,11 @@ pub const ValueReader = struct {
     pub fn append_chosen(self: *ValueReader, builder: *ColumnBuilder, count: u32, chosen: []const u32) Error!void {
         if (chosen.len == 0) return self.skip(count);
         assert(chosen[chosen.len - 1] < count);
+        if (self.leaf.type.layout() == .none) {
+            try self.skip(count);
+            builder.dense_count += @intCast(chosen.len);
+            return;
+        }
         switch (self.decoder) {
             .codes => {
                 const codes = try self.read_codes(count);
@@ -288,7 +293,8 @@ pub const ValueReader = struct {
                 const target = try builder.grow_dense(size);
                 try dictionary_module.gather_bytes(source.offsets.items, source.data.items, codes, target);
             },
-            .none, .bits, .list, .structure => unreachable, // these have no dictionaries
+            .none => {}, // a column of the type NULL may have one, and nothing of it is wanted
+            .bits, .list, .structure => unreachable, // these have no dictionaries
             else => {
                 const size: usize = @intCast(self.leaf.type.value_size());
                 try gather_fixed(source.data.items, size, codes, try builder.grow_dense(@as(u64, size) * count));
