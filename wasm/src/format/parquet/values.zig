@@ -538,3 +538,20 @@ fn invalid(message: []const u8) error{InvalidFormat} {
 fn too_few() error{InvalidFormat} {
     return invalid("a page has fewer values than it says");
 }
+
+test "a column of the type NULL has values, in pages of codes too, and none of them is wanted" {
+    const gpa = std.testing.allocator;
+    const leaf: Leaf = .{ .physical = .int32, .max_definition = 1, .max_repetition = 0, .type = .of(.null) };
+    var reader: ValueReader = .init(gpa, &leaf);
+    defer reader.deinit();
+    try reader.read_dictionary(.plain, &.{ 1, 0, 0, 0, 2, 0, 0, 0 }, 2);
+    // One bit a code, a run of eight of them.
+    const page = [_]u8{ 1, 0b0000_0011, 0b0101_0101 } ++ @as([slack]u8, @splat(0));
+    var builder: ColumnBuilder = try .init(gpa, leaf.type);
+    defer builder.deinit();
+    try reader.begin(.rle_dictionary, page[0..3], 8);
+    try reader.append_chosen(&builder, 8, &.{ 0, 3, 7 });
+    try std.testing.expectEqual(3, builder.dense_count);
+    try reader.append_of_dictionary(&builder, &.{ 1, 0 });
+    try std.testing.expectEqual(5, builder.dense_count);
+}
