@@ -182,7 +182,8 @@ def _scan_text(node: Scan) -> str:
 
 
 def _join_text(node: Join) -> str:
-    keys = " and ".join(f"{ours} = {theirs}" for ours, theirs in node.keys)
+    sign = "is not distinct from" if node.null_equal else "="
+    keys = " and ".join(f"{ours} {sign} {theirs}" for ours, theirs in node.keys)
     residual = f" where {node.residual}" if node.residual is not None else ""
     return f"{node.kind} join" + (f" on {keys}" if keys else "") + residual
 

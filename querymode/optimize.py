@@ -179,7 +179,8 @@ class _Optimizer:
 
     def _join(self, node: Join, terms: list[Expr]) -> Node:
         if node.kind == "right":
-            swapped = Join(node.right, node.left, "left", _swapped(node.keys), node.residual)
+            keys = _swapped(node.keys)
+            swapped = Join(node.right, node.left, "left", keys, node.residual, null_equal=node.null_equal)
             return self._push(_reordered(swapped, node), terms)
         if node.kind == "full":
             return self._full(node, terms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from querymode._abi import CompareOp
-from querymode.expr import Compare, Expr, IsNull, Literal
+from querymode.expr import Compare, Expr, Function, IsNull, Literal
 from querymode.plan import Filter, Join, Node
 from querymode.rewrite import all_of
 from querymode.sql.rewrite import used_columns
@@ -59,7 +59,7 @@ def join(
     below: tuple[list[Expr], list[Expr]] = ([], [])
     for term in terms:
         names = used_columns((term,))
-        key = _key(term, ours, theirs)
+        key = _key(term, ours, theirs, kind)
         if key is not None:
             all_keys.append(key)
         elif names and names <= ours and filter_left:
@@ -98,6 +98,10 @@ def separated(term: Expr, ours: set[str], theirs: set[str]) -> tuple[Expr, Expr]
     return None
 
 
-def _key(term: Expr, ours: set[str], theirs: set[str]) -> Key | None:
+def _key(term: Expr, ours: set[str], theirs: set[str], kind: str) -> Key | None:
+    # A mark knows NULLs of its keys apart, so none of them may be taken for equal.
+    if kind != "mark" and isinstance(term, Function) and term.name == "is_not_distinct_from":
+        sides = separated(Compare(CompareOp.EQ, *term.arguments), ours, theirs)
+        return None if sides is None else Key(*sides, nulls=True)
     sides = separated(term, ours, theirs)
     return None if sides is None else Key(*sides)
