@@ -5,9 +5,9 @@ Every node becomes the one call that makes exactly this node. What several other
 
 from __future__ import annotations
 
-from querymode._abi import AggregateOp
 from querymode.errors import error
 from querymode.expr import (
+    AGGREGATE_METHODS,
     AGGREGATE_NAMES,
     ARITHMETIC_SIGNS,
     COMPARE_SIGNS,
@@ -329,7 +329,7 @@ class _Writer:
         if node.value is None:
             text = "count()"
         else:
-            method = _METHODS.get(node.op, f"{AGGREGATE_NAMES[node.op]}({{}})")
+            method = AGGREGATE_METHODS.get(node.op, f"{AGGREGATE_NAMES[node.op]}({{}})")
             text = f"{self.operand(node.value)}.{method.format(self._arguments(node.extra))}"
         text += ".distinct()" if node.is_distinct else ""
         return text if node.where is None else f"{text}.filter({self.operand(node.where)})"
@@ -370,18 +370,6 @@ _EXPRESSIONS: dict[type[Expr], Callable[[_Writer, Any], str]] = {
     Not: _Writer._not,
     Or: _Writer._or,
     Then: _Writer._case,
-}
-
-#: Aggregates that are not called by their names in SQL.
-_METHODS = {
-    AggregateOp.STDDEV_SAMP: "std()",
-    AggregateOp.STDDEV_POP: "std(ddof=0)",
-    AggregateOp.VAR_SAMP: "var()",
-    AggregateOp.VAR_POP: "var(ddof=0)",
-    AggregateOp.PERCENTILE_CONT: "quantile({})",
-    AggregateOp.PERCENTILE_DISC: "quantile({}, 'discrete')",
-    AggregateOp.BOOL_AND: "all()",
-    AggregateOp.BOOL_OR: "any()",
 }
 
 #: By their kind in JSON: what is imported for a constant, and how it is written.

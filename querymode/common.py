@@ -20,7 +20,7 @@ from querymode.expr import (
     Like,
     Or,
 )
-from querymode.plan import GroupBy, Node, Project
+from querymode.plan import GroupBy, Node, Project, rebuilt
 from querymode.rewrite import column_uses, identity, map_children, parts_of
 
 TYPE_CHECKING = False
@@ -33,31 +33,15 @@ _SEALED = (Case, Coalesce, And, Or)
 
 def share(node: Node) -> Node:
     """The plan, with what its steps compute several times computed once."""
-    return _Sharing().of(node)
+    return rebuilt(node, _shared_step)
 
 
-class _Sharing:
-    def __init__(self) -> None:
-        self._done: dict[int, tuple[Node, Node]] = {}
-
-    def of(self, node: Node) -> Node:
-        """Nodes that several others read stay one node."""
-        known = self._done.get(id(node))
-        if known is None:
-            known = self._done[id(node)] = (node, self._new(node))
-        return known[1]
-
-    def _new(self, node: Node) -> Node:
-        children = [self.of(child) for child in node.children]
-        if any(new is not old for new, old in zip(children, node.children, strict=True)):
-            node = node.with_children(children)
-        if isinstance(node, Project):
-            names = [name for name, _ in node.items]
-            source, items = _shared(node.input, [item for _, item in node.items])
-            return node if source is node.input else Project(source, list(zip(names, items, strict=True)))
-        if isinstance(node, GroupBy):
-            return _shared_groups(node)
-        return node
+def _shared_step(node: Node) -> Node:
+    if isinstance(node, Project):
+        names = [name for name, _ in node.items]
+        source, items = _shared(node.input, [item for _, item in node.items])
+        return node if source is node.input else Project(source, list(zip(names, items, strict=True)))
+    return _shared_groups(node) if isinstance(node, GroupBy) else node
 
 
 def _shared_groups(node: GroupBy) -> Node:

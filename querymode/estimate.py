@@ -29,7 +29,7 @@ from querymode.expr import (
     Or,
 )
 from querymode.file_table import FileTable
-from querymode.plan import Filter, GroupBy, Join, Limit, MapBatches, Node, Project, Scan, Step, Union
+from querymode.plan import Filter, GroupBy, Join, Limit, MapBatches, Node, Project, Rows, Scan, Step, Union
 from querymode.prune import statistic, statistics_fields
 from querymode.rewrite import conjuncts
 from querymode.schema import Schema
@@ -223,7 +223,7 @@ def _ask_bounds(table: FileTable) -> Bounds:
     ]
     if not columns or not table.files:
         return {}
-    source = _Statistics(Schema(statistics_fields(columns, table.schema)))
+    source = Rows(Schema(statistics_fields(columns, table.schema)))
     calls = []
     for place, name in enumerate(columns):
         calls.append((f"min {place}", Aggregate(AggregateOp.MIN, Column(statistic("min", name)))))
@@ -240,15 +240,6 @@ def _ask_bounds(table: FileTable) -> Bounds:
         if least is not None and greatest is not None and least <= greatest:
             found[name] = (least, greatest)
     return found
-
-
-class _Statistics(Node):
-    """The statistics of row groups, as a relation."""
-
-    __slots__ = ()
-
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
 
 
 def as_number(value: object) -> float | None:

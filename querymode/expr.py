@@ -570,7 +570,7 @@ class Aggregate(Expr):
         return text if self.where is None else f"{text}.filter({self.where})"
 
     def _method(self) -> str:
-        name = _AGGREGATE_METHODS.get(self.op, f"{AGGREGATE_NAMES[self.op]}({{}})")
+        name = AGGREGATE_METHODS.get(self.op, f"{AGGREGATE_NAMES[self.op]}({{}})")
         return name.format(", ".join(str(item) for item in self.extra))
 
 
@@ -612,7 +612,7 @@ AGGREGATE_NAMES = {
     AggregateOp.STRING_AGG: "string_agg",
 }
 #: How they are called here, where that is not by their name in SQL.
-_AGGREGATE_METHODS = {
+AGGREGATE_METHODS = {
     AggregateOp.STDDEV_SAMP: "std()",
     AggregateOp.STDDEV_POP: "std(ddof=0)",
     AggregateOp.VAR_SAMP: "var()",

@@ -6,7 +6,7 @@ from querymode.bind import bind
 from querymode.errors import QueryModeError
 from querymode.expr import Aggregate, Arithmetic, Cast, Expr, Function, Literal, Negate
 from querymode.literals import natural_type
-from querymode.plan import Filter, Join, Node
+from querymode.plan import Filter, Join, Node, rebuilt
 from querymode.rewrite import column_uses, identity, map_children, parts_of
 from querymode.schema import Schema
 from querymode.types import is_nested, is_vector
@@ -30,7 +30,7 @@ def fold(node: Node) -> Node:
     values = _computed(found)
     if not values:
         return node
-    return _Folding(values).of(node)
+    return rebuilt(node, _Folding(values).step)
 
 
 def _conditions(node: Node, seen: set[int]) -> Iterator[Expr]:
@@ -101,18 +101,8 @@ def _ask(instance: Instance, plans: list[tuple[object, bytes, Schema]]) -> dict[
 class _Folding:
     def __init__(self, values: dict[object, Expr]) -> None:
         self._values = values
-        self._done: dict[int, tuple[Node, Node]] = {}
 
-    def of(self, node: Node) -> Node:
-        known = self._done.get(id(node))
-        if known is None:
-            known = self._done[id(node)] = (node, self._new(node))
-        return known[1]
-
-    def _new(self, node: Node) -> Node:
-        children = [self.of(child) for child in node.children]
-        if any(new is not old for new, old in zip(children, node.children, strict=True)):
-            node = node.with_children(children)
+    def step(self, node: Node) -> Node:
         if isinstance(node, Filter):
             predicate = self._folded(node.predicate)
             return node if predicate is node.predicate else Filter(node.input, predicate)

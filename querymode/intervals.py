@@ -44,17 +44,17 @@ class Interval(tuple[int, int, int]):
         return f"Interval(months={self[0]}, days={self[1]}, nanoseconds={self[2]})"
 
 
-_SECOND = 1_000_000_000
+SECOND = 1_000_000_000
 #: Months, days and nanoseconds of a unit.
-_UNITS = {
+UNITS = {
     "years": (12, 0, 0),
     "quarters": (3, 0, 0),
     "months": (1, 0, 0),
     "weeks": (0, 7, 0),
     "days": (0, 1, 0),
-    "hours": (0, 0, 3600 * _SECOND),
-    "minutes": (0, 0, 60 * _SECOND),
-    "seconds": (0, 0, _SECOND),
+    "hours": (0, 0, 3600 * SECOND),
+    "minutes": (0, 0, 60 * SECOND),
+    "seconds": (0, 0, SECOND),
     "milliseconds": (0, 0, 1_000_000),
     "microseconds": (0, 0, 1_000),
     "nanoseconds": (0, 0, 1),
@@ -65,11 +65,11 @@ def interval(**units: int) -> Interval:
     """An interval of whole units: years, quarters, months, weeks, days, hours … nanoseconds."""
     total = [0, 0, 0]
     for name, count in units.items():
-        if name not in _UNITS:
-            raise error("QUERY_FAILED", f"{name!r} is not a unit of intervals; there are {', '.join(_UNITS)}")
+        if name not in UNITS:
+            raise error("QUERY_FAILED", f"{name!r} is not a unit of intervals; there are {', '.join(UNITS)}")
         if isinstance(count, bool) or not isinstance(count, int):
             raise error("QUERY_FAILED", f"an interval has whole {name}, not {count!r}")
-        total = [sum_ + part * count for sum_, part in zip(total, _UNITS[name], strict=True)]
+        total = [sum_ + part * count for sum_, part in zip(total, UNITS[name], strict=True)]
     if not fits(*total):
         raise error("QUERY_FAILED", f"an interval of {units} is out of range")
     return Interval(*total)
@@ -87,7 +87,7 @@ def parts(value: object) -> tuple[int, int, int] | None:
     import datetime as dt
 
     if isinstance(value, dt.timedelta):
-        return 0, value.days, value.seconds * _SECOND + value.microseconds * 1000
+        return 0, value.days, value.seconds * SECOND + value.microseconds * 1000
     if isinstance(value, tuple) and hasattr(value, "months") and hasattr(value, "nanoseconds"):
         months, days, nanoseconds = value
         return months, days, nanoseconds

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
+    from querymode.estimate import Estimator
     from querymode.memory_table import MemoryTable
     from querymode.prune import Pruning
 
@@ -352,6 +353,8 @@ class _Lowering:
         self._uses: dict[int, int] = {}
         self._count_uses(node)
         self._needs = _needs_of(node) if max(self._uses.values()) > 1 else {}
+        #: Made when a join asks.
+        self._estimator: Estimator | None = None
         #: Closed stages of nodes that are used more than once.
         self._shared: dict[int, tuple[Stage, bool]] = {}
 
@@ -464,7 +467,7 @@ class _Lowering:
         wire.build(keys, null_equal=node.null_equal)
         build = Build(right.close(), wire.encoded())
         below = self._sought_on(node.left, sought)
-        if node.kind in ("inner", "semi") and not node.null_equal and reduces(node):
+        if node.kind in ("inner", "semi") and not node.null_equal and self._reduces(node):
             ours = tuple(self._key_as(node, own, other) for own, other in node.keys)
             below.append((ours, build, tuple(other for _, other in node.keys)))
         pipe = self._pipe(node.left, left_needed, below)
@@ -474,6 +477,13 @@ class _Lowering:
             line.drops_rows = True
         pipe.row_count = None
         return pipe
+
+    def _reduces(self, node: Join) -> bool:
+        if self._estimator is None:
+            from querymode.estimate import Estimator
+
+            self._estimator = Estimator()
+        return reduces(node, self._estimator)
 
     def _key_as(self, node: Join, ours: Expr, other: Expr) -> Expr:
         """A key in the type that the build has it in."""

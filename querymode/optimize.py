@@ -13,7 +13,6 @@ from __future__ import annotations
 from querymode._abi import CompareOp
 from querymode.bind import columns_of
 from querymode.common import share
-from querymode.estimate import Estimate, Estimator
 from querymode.expr import And, Between, Column, Compare, Expr, InList, IsNull, Like, Literal, Not, Or
 from querymode.fold import fold
 from querymode.plan import (
@@ -35,6 +34,8 @@ from querymode.rewrite import all_of, column_uses, conjuncts, identity, parts_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from querymode.estimate import Estimate, Estimator
 
 #: A side is cut down first where it has so many times the rows of the other.
 REDUCE_FACTOR = 4
@@ -63,9 +64,8 @@ def _is_settled(node: Node) -> bool:
     return isinstance(node, Scan)
 
 
-def reduces(join: Join) -> bool:
+def reduces(join: Join, estimator: Estimator) -> bool:
     """Whether so few rows of the left side find a match that looking first pays."""
-    estimator = Estimator()
     left, right = estimator.of(join.left), estimator.of(join.right)
     if _has_all_keys(join, left, right):
         return False
@@ -106,6 +106,9 @@ def columns_in(expression: Expr) -> set[str]:
 
 class _Optimizer:
     def __init__(self, root: Node) -> None:
+        # Here, because most queries of one table are settled and need no estimates.
+        from querymode.estimate import Estimator
+
         self._root = root
         self._uses: dict[int, int] = {}
         self._done: dict[int, Node] = {}
@@ -373,7 +376,9 @@ class _Order:
         self._reducers = reducers
         self._optimizer = optimizer
         self._estimator = estimator
+        #: Parts stay alive until the end, so their numbers stand for them.
         self._pairs: dict[tuple[int, int], Join] = {}
+        self._reductions: dict[tuple[int, int], Join] = {}
         self._made: list[Node] = list(parts)
 
     def joined(self) -> Node:
@@ -408,15 +413,20 @@ class _Order:
             for i, part in enumerate(self._parts):
                 if not reducer.fits(part.schema.names):
                     continue
-                join = Join(part, reducer.right, reducer.kind, reducer.keys, reducer.residual)
-                self._made.append(join)
-                rows = self._estimator.of(join).rows
+                rows = self._estimator.of(self._known_reduction(part, reducer)).rows
                 if not self._optimizer.can_reduce(part, reducer.right):
                     rows = max(rows, self._estimator.of(reducer.right).rows)
                 rank = (not reducer.keys, rows, i, j)
                 if best is None or rank < best[0]:
                     best = (rank, (i, reducer))
         return best
+
+    def _known_reduction(self, part: Node, reducer: _Reducer) -> Join:
+        found = self._reductions.get((id(part), id(reducer)))
+        if found is None:
+            found = Join(part, reducer.right, reducer.kind, reducer.keys, reducer.residual)
+            self._reductions[id(part), id(reducer)] = found
+        return found
 
     def _reduce(self, place: int, reducer: _Reducer) -> None:
         left = self._parts[place]
@@ -429,7 +439,6 @@ class _Order:
         return columns_in(term) <= set(join.schema.names)
 
     def _known_pair(self, a: Node, b: Node) -> Join:
-        """Parts stay alive until the end, so their numbers stand for them."""
         found = self._pairs.get((id(a), id(b)))
         if found is None:
             found = self._pairs[id(a), id(b)] = self._pair(a, b)

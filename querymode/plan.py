@@ -55,6 +55,31 @@ class Node:
         return self
 
 
+def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The plan with every node changed, inputs first. One that several others read stays one node."""
+    done: dict[int, tuple[Node, Node]] = {}
+
+    def of(node: Node) -> Node:
+        known = done.get(id(node))
+        if known is None:
+            children = [of(child) for child in node.children]
+            same = all(new is old for new, old in zip(children, node.children, strict=True))
+            # The node is kept beside: its number must not be used again while it is remembered.
+            known = done[id(node)] = (node, change(node if same else node.with_children(children)))
+        return known[1]
+
+    return of(node)
+
+
+class Rows(Node):
+    """Rows that come from somewhere else: statistics, an earlier stage, a piece of a table."""
+
+    __slots__ = ()
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+
 class Scan(Node):
     """A table. `names`: what its columns are called here, if not as in the table."""
 

@@ -11,7 +11,6 @@ from collections import deque
 
 from querymode._abi import OutputState, SourceKind
 from querymode.execute.kept import forget_dead_tables, keeps, kept_columns, kept_count, table_id
-from querymode.execute.top_bound import group_zones, read_zone, zone_plan
 from querymode.file_table import FileTable
 from querymode.memory_table import MemoryTable
 from querymode.prune import rewrite
@@ -312,6 +311,8 @@ class _Zones:
 
     def find_out(self, owner: int | None, index: int) -> None:
         """`owner`: the instance keeps the column anyway, as this table's."""
+        from querymode.execute.top_bound import read_zone, zone_plan
+
         key = (self._column, index)
         if key in self._table.zones:
             return
@@ -446,6 +447,8 @@ class FileFeed(Feed):
         column = self._branch.top_column
         if self._bound is None or column is None:
             return
+        from querymode.execute.top_bound import group_zones
+
         zones = group_zones(instance, self.scan.table, column)
         self._ranks = {group: self._bound.best(zone) for group, zone in zones.items()}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from querymode._abi import AggregateOp, AggregatePhase
 from querymode.execute.single import outputs
 from querymode.expr import Aggregate, Between, Column, Expr, Literal
-from querymode.plan import GroupBy, Node
+from querymode.plan import GroupBy, Rows
 from querymode.result import Result
 from querymode.wire import Wire
 
@@ -18,36 +18,37 @@ if TYPE_CHECKING:
     from querymode._wasm import Instance
     from querymode.execute.local import QueryRun
     from querymode.lower import KeyRange
-    from querymode.schema import Schema
-
-
-class _Rows(Node):
-    """The rows of a stage."""
-
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
 
 
 def bounds(instance: Instance, ranges: Sequence[KeyRange], query: QueryRun) -> list[Expr] | None:
     """Conditions on columns of a table; None when a build has no key at all, so that no row can match."""
     found: list[Expr] = []
-    for key_range in ranges:
-        least, greatest = _extremes(instance, key_range, query)
-        if least is None:
-            return None
-        found.append(Between(Column(key_range.column), Literal(least), Literal(greatest)))
+    for same in _by_build(ranges):
+        for key_range, (least, greatest) in zip(same, _extremes(instance, same, query), strict=True):
+            if least is None:
+                return None
+            found.append(Between(Column(key_range.column), Literal(least), Literal(greatest)))
     return found
 
 
-def _extremes(instance: Instance, key_range: KeyRange, query: QueryRun) -> tuple[object, object]:
+def _by_build(ranges: Sequence[KeyRange]) -> list[list[KeyRange]]:
+    """The rows of a build are looked through once, for all of its keys."""
+    found: dict[int, list[KeyRange]] = {}
+    for key_range in ranges:
+        found.setdefault(id(key_range.build), []).append(key_range)
+    return list(found.values())
+
+
+def _extremes(instance: Instance, ranges: Sequence[KeyRange], query: QueryRun) -> list[tuple[object, object]]:
+    """The least and the greatest value of every key of one build."""
     from querymode._abi import SourceKind
 
-    stage = key_range.build.stage
-    calls = [
-        ("least", Aggregate(AggregateOp.MIN, key_range.key)),
-        ("greatest", Aggregate(AggregateOp.MAX, key_range.key)),
-    ]
-    step = GroupBy(_Rows(stage.schema), (), calls)
+    stage = ranges[0].build.stage
+    calls = []
+    for place, key_range in enumerate(ranges):
+        calls.append((f"least {place}", Aggregate(AggregateOp.MIN, key_range.key)))
+        calls.append((f"greatest {place}", Aggregate(AggregateOp.MAX, key_range.key)))
+    step = GroupBy(Rows(stage.schema), (), calls)
     wire = Wire(stage.schema)
     wire.aggregate(step, AggregatePhase.COMPLETE)
     opened = instance.query_open(wire.encoded())
@@ -59,4 +60,4 @@ def _extremes(instance: Instance, key_range: KeyRange, query: QueryRun) -> tuple
     batches = list(outputs(instance, opened, instance.query_finish(opened)))
     instance.query_close(opened)
     row = Result(batches, step.schema, {}).rows[0]
-    return row["least"], row["greatest"]
+    return [(row[f"least {place}"], row[f"greatest {place}"]) for place in range(len(ranges))]

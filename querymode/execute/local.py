@@ -329,7 +329,11 @@ class QueryRun:
         following.branches = (branch,)
         if stage is self.last:
             self.last = following
-        run = StageRun(self, following, [BatchFeed(0, filled, consume=True)], self._workers(len(filled)))
+        return self._run_over(following, filled)
+
+    def _run_over(self, stage: Stage, lanes: list[list[bytes]]) -> list[list[Batch]]:
+        """A stage of one branch over batches, which it gives back as it goes."""
+        run = StageRun(self, stage, [BatchFeed(0, lanes, consume=True)], self._workers(len(lanes)))
         run.run()
         return [list(lane) for lane in run.answers]
 
@@ -344,10 +348,9 @@ class QueryRun:
         branch.plan = stage.deal
         dealing.branches = (branch,)
         # A lane each, though it be empty: the answers stay in the lanes' order.
-        run = StageRun(self, dealing, [BatchFeed(0, whole, consume=True)], self._workers(len(whole)))
-        run.run()
+        dealt = self._run_over(dealing, whole)
         parted = [[batch for batch in lane if batch.partition != UNDIVIDED] for lane in lanes]
-        return [[*lane, *answer] for lane, answer in zip(parted, run.answers, strict=True)]
+        return [[*lane, *answer] for lane, answer in zip(parted, dealt, strict=True)]
 
     def _stage_run(self, stage: Stage, *, streams: bool = False) -> StageRun:
         lane_counts = list(map(self._lane_count, stage.branches))

@@ -7,7 +7,7 @@ from querymode.execute.files import ask_statistics
 from querymode.execute.single import on_instance
 from querymode.expr import Aggregate, And, Column, Compare, Expr, IsNull, Not, Or
 from querymode.file_table import FileTable
-from querymode.plan import Filter, GroupBy, Node, Scan
+from querymode.plan import Filter, GroupBy, Node, Rows, Scan
 from querymode.prune import statistic, statistics_fields
 from querymode.qmcb import (
     DTYPE_I64,
@@ -61,7 +61,7 @@ def _name(call: Aggregate) -> str:
 
 def _ask(node: GroupBy, table: FileTable, bounds: list[tuple[AggregateOp, str]]) -> bytes | None:
     columns = tuple(dict.fromkeys(name for _, name in bounds))
-    source = _Statistics(Schema(statistics_fields(columns, table.schema)))
+    source = Rows(Schema(statistics_fields(columns, table.schema)))
     doubts = Filter(source, Or(tuple(_doubt(op, name) for op, name in bounds)))
     count = GroupBy(doubts, (), [("n", Aggregate(AggregateOp.COUNT_ROWS, None))])
     calls = [
@@ -79,15 +79,6 @@ def _ask(node: GroupBy, table: FileTable, bounds: list[tuple[AggregateOp, str]])
 
     answer = on_instance(task)
     return None if answer is None else _assemble(node, table, bounds, decode_columnar_batch(answer))
-
-
-class _Statistics(Node):
-    """The statistics of row groups, as a relation."""
-
-    __slots__ = ()
-
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
 
 
 def _doubt(op: AggregateOp, name: str) -> Expr:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from querymode._abi import AggregateOp, TypeTag
 from querymode.expr import Aggregate, Column
-from querymode.plan import GroupBy, Node
+from querymode.plan import GroupBy, Rows
 from querymode.prune import statistic, statistics_fields
 from querymode.qmcb import view_own_batch
 from querymode.schema import Schema
@@ -192,11 +192,6 @@ class TopBound:
 # ---- tables in memory: asked of the engine, once ----
 
 
-class _Rows(Node):
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-
-
 def zone_plan(data_type: DataType) -> bytes:
     """The engine's plan of a column's zone."""
     value = Column("x")
@@ -205,7 +200,7 @@ def zone_plan(data_type: DataType) -> bytes:
         ("greatest", Aggregate(AggregateOp.MAX, value)),
         ("values", Aggregate(AggregateOp.COUNT, value)),
     ]
-    rows = _Rows(Schema((("x", data_type),)))
+    rows = Rows(Schema((("x", data_type),)))
     return plan_over(rows, [GroupBy(rows, (), calls)])
 
 
@@ -231,7 +226,7 @@ def group_zones(instance: Instance, table: FileTable, index: int) -> dict[tuple[
 def _ask_zones(instance: Instance, table: FileTable, name: str) -> dict[tuple[int, int], Zone]:
     from querymode.execute.files import ask_statistics
 
-    source = _Rows(Schema(statistics_fields((name,), table.schema)))
+    source = Rows(Schema(statistics_fields((name,), table.schema)))
     kinds = [source.schema.index(statistic(kind, name)) for kind in ("min", "max", "nulls", "nan", "rows")]
     groups = (
         (number, group)

@@ -8,29 +8,19 @@ from fractions import Fraction
 from sqlglot import exp
 
 from querymode.expr import Cast, Expr, Function, Literal
-from querymode.intervals import Interval, fits
+from querymode.intervals import SECOND, UNITS, Interval, fits
 from querymode.types import FLOAT64, INT32, INT64
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from querymode.sql.expressions import Translator
 
-_SECOND = 1_000_000_000
-#: Unit → months, days and nanoseconds.
+#: Unit → months, days and nanoseconds. SQL has no word for nanoseconds.
 _UNITS = {
     "millennium": (12_000, 0, 0),
     "century": (1_200, 0, 0),
     "decade": (120, 0, 0),
-    "year": (12, 0, 0),
-    "quarter": (3, 0, 0),
-    "month": (1, 0, 0),
-    "week": (0, 7, 0),
-    "day": (0, 1, 0),
-    "hour": (0, 0, 3600 * _SECOND),
-    "minute": (0, 0, 60 * _SECOND),
-    "second": (0, 0, _SECOND),
-    "millisecond": (0, 0, _SECOND // 1000),
-    "microsecond": (0, 0, 1000),
+    **{words.removesuffix("s"): size for words, size in UNITS.items() if words != "nanoseconds"},
 }
 _NAMES = {
     **{word: unit for unit in _UNITS for word in (unit, f"{unit}s")},
@@ -134,7 +124,7 @@ def parse(text: str) -> Interval | None:
         sign = -1 if time[1] == "-" else 1
         seconds = int(time[2]) * 3600 + int(time[3]) * 60 + int(time[4] or 0)
         parts.append(
-            (sign * (Fraction(seconds) + Fraction(int((time[5] or "0").ljust(9, "0")), _SECOND)), "second")
+            (sign * (Fraction(seconds) + Fraction(int((time[5] or "0").ljust(9, "0")), SECOND)), "second")
         )
     return _sum(parts) if parts else None
 
@@ -148,6 +138,6 @@ def _sum(parts: list[tuple[Fraction, str]]) -> Interval | None:
         days += number * day
         nanoseconds += number * nanosecond
     days += (months - int(months)) * 30
-    nanoseconds += (days - int(days)) * 24 * 3600 * _SECOND
+    nanoseconds += (days - int(days)) * 24 * 3600 * SECOND
     found = (int(months), int(days), int(nanoseconds) // 1000 * 1000)
     return Interval(*found) if fits(*found) else None

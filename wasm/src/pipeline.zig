@@ -627,9 +627,9 @@ pub const Query = struct {
         const place = self.operators.len - 1;
         const is_aggregate = place > 0 and self.operators[place - 1] == .aggregate;
         if (is_aggregate and !partition.has_parted and partition.row_total() <= undivided_rows) {
+            if (partition.row_total() == 0) return;
             var arena: std.heap.ArenaAllocator = .init(self.gpa);
             defer arena.deinit();
-            if (partition.row_total() == 0) return;
             try self.encode(try partition.all(arena.allocator()));
             self.pending.items[self.pending.items.len - 1].partition = abi.undivided;
             return partition.reset();

@@ -206,7 +206,7 @@ fn products_fit(comptime T: type, x: anytype, y: anytype) bool {
 
 /// Bits of the longest magnitude: -1 takes none and 5 takes three, so that n and m bits multiply
 /// into less than or exactly 2^(n + m) in magnitude.
-fn bits_needed(comptime T: type, x: anytype) u32 {
+pub fn bits_needed(comptime T: type, x: anytype) u32 {
     var longest: u64 = 0;
     if (@TypeOf(x) == T) {
         longest = magnitude(x);

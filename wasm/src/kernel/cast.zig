@@ -25,6 +25,7 @@
 //! the caller has filled it with the input's validity, and failing rows are cleared. Functions that
 //! take both return whether they cleared any.
 const std = @import("std");
+const arithmetic = @import("arithmetic.zig");
 const bitmap = @import("../core/bitmap.zig");
 const cast_text = @import("cast_text.zig");
 const column_file = @import("../core/column.zig");
@@ -292,7 +293,7 @@ pub fn rescale(
 ) Error!bool {
     assert(values.len == out.len);
     const scaler: Scaler(From, To) = .init(delta_scale, precision_limit);
-    if (From == i64 and scaler.is_safe(longest_bits(values))) {
+    if (From == i64 and scaler.is_safe(arithmetic.bits_needed(i64, values))) {
         // Nothing can leave 64 bits or the limit: most columns of prices and quantities.
         const factor: i64 = @intCast(scaler.factor);
         for (out, values) |*to, value| to.* = @intCast(value *% factor);
@@ -310,13 +311,6 @@ pub fn rescale(
             return s.apply(value) == null;
         }
     }.fails);
-}
-
-/// Bits of the longest magnitude: n bits hold numbers from -2^n to 2^n - 1.
-fn longest_bits(values: []const i64) u32 {
-    var longest: u64 = 0;
-    for (values) |value| longest |= @bitCast(value ^ (value >> 63));
-    return 64 - @as(u32, @clz(longest));
 }
 
 /// Whether a cast changes nothing but the storage, from 64 bits to 128.

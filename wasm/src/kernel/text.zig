@@ -137,11 +137,12 @@ pub inline fn copy(target: []u8, bytes: []const u8) void {
     }
 }
 
-/// Collects texts row by row. What is written must have been reserved.
-/// Offsets have 32 bits, and an arena of the standard library asks for half as much again as it needs,
-/// and more: beyond this that would not fit an address of wasm32, and it does not look.
-const size_max: u64 = 1 << 30;
+/// The most bytes of one column that are asked for at once. Offsets have 32 bits, and an arena of the
+/// standard library asks for half as much again as it needs, and more: beyond this that would not fit an
+/// address of wasm32, and it does not look.
+pub const size_max: u64 = 1 << 30;
 
+/// Collects texts row by row. What is written must have been reserved.
 pub const Writer = struct {
     arena: std.mem.Allocator,
     offsets: []u32,

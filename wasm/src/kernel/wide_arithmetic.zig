@@ -4,6 +4,7 @@
 //! What cannot leave 64 bits is computed in 64, and what cannot leave 128 is not checked row by row.
 const std = @import("std");
 const abi = @import("../abi.zig");
+const arithmetic = @import("arithmetic.zig");
 const assert = std.debug.assert;
 
 const ArithmeticOp = abi.ArithmeticOp;
@@ -29,11 +30,7 @@ pub const Operand = union(enum) {
                 }
                 return if (high != 0) 128 - @as(u32, @clz(high)) else 64 - @as(u32, @clz(low));
             },
-            .narrow => |values| {
-                var longest: u64 = 0;
-                for (values) |value| longest |= @bitCast(value ^ (value >> 63));
-                return 64 - @as(u32, @clz(longest));
-            },
+            .narrow => |values| return arithmetic.bits_needed(i64, values),
             .scalar => |value| return 128 - @as(u32, @clz(@as(u128, @bitCast(value ^ (value >> 127))))),
         }
     }

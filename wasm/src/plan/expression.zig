@@ -23,6 +23,7 @@ const join_table = @import("../operator/join_table.zig");
 const Interval = @import("../core/interval.zig").Interval;
 const JoinTable = join_table.JoinTable;
 const schema = @import("../core/schema.zig");
+const text_module = @import("../kernel/text.zig");
 const text_case = @import("../kernel/text_case.zig");
 const utf8 = @import("../core/utf8.zig");
 const wide_arithmetic = @import("../kernel/wide_arithmetic.zig");
@@ -617,11 +618,10 @@ fn evaluate_negate(arena: std.mem.Allocator, result_type: DataType, term: *const
     }
 }
 
-/// Bytes of `count` values. A long literal times many rows may take more than there is, and what std's arena
-/// is asked for must leave room for half as much again: beyond, its 32-bit sizes would wrap.
+/// Bytes of `count` values. A long literal times many rows may take more than there is.
 fn product(size: u64, count: u32) Error!usize {
     const total = std.math.mul(u64, size, count) catch return error.OutOfMemory;
-    return if (total <= 1 << 30) @intCast(total) else error.OutOfMemory;
+    return if (total <= text_module.size_max) @intCast(total) else error.OutOfMemory;
 }
 
 /// A literal as a whole column.
