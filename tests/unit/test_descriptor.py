@@ -328,7 +328,7 @@ def test_every_kind_has_a_form() -> None:
         for kind in vars(plan_module).values()
         if isinstance(kind, type) and issubclass(kind, plan_module.Node)
     ]
-    abstract = {"Node", "Step", "MapBatches"}
+    abstract = {"Node", "Rows", "Step", "MapBatches"}
     assert len(_DECODERS) == len([kind for kind in nodes if kind.__name__ not in abstract])
     assert {kind.__name__ for kind in nodes} - {kind.__name__ for kind in _CALLS} == {*abstract, "Scan"}
 
