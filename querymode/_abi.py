@@ -391,6 +391,7 @@ EXPORTS = {
     "qm_batch_open": ("i32 i32 i32", "i32"),
     "qm_batch_close": ("i32", "i32"),
     "qm_query_open": ("i32 i32 i32", "i32"),
+    "qm_query_lend": ("i32", "i32"),
     "qm_query_push": ("i32 i32 i32", "i32"),
     "qm_query_finish": ("i32 i32", "i32"),
     "qm_query_next": ("i32 i32", "i32"),

@@ -621,6 +621,7 @@ class Instance:
         qm_query_finish: Callable[[int, int], int]
         qm_query_next: Callable[[int, int], int]
         qm_query_close: Callable[[int], int]
+        qm_query_lend: Callable[[int], int]
         qm_query_profile: Callable[[int, int], int]
         qm_text_open: Callable[[int, int, int, int, int, int], int]
         qm_footer: Callable[[int, int, int, int, int, int], int]
@@ -929,6 +930,10 @@ class Instance:
         address, size = self.stage(plan), memoryview(plan).nbytes
         self._check(self.qm_query_open(address, size, self._scratch + _HANDLE_OFFSET))
         return self._handle()
+
+    def query_lend(self, query: int) -> None:
+        """Answers of the query are descriptors from here on: see querymode/lent.py."""
+        self._check(self.qm_query_lend(query))
 
     def query_push(
         self,

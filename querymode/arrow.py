@@ -22,6 +22,7 @@ from struct import unpack_from
 from querymode import types
 from querymode._abi import TimeUnit, TypeTag
 from querymode.errors import QueryModeError, error
+from querymode.lent import LentColumn
 from querymode.memory_table import (
     HostColumn,
     MemoryTable,
@@ -35,18 +36,20 @@ from querymode.schema import Schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, TypeAlias
 
     import numpy as np
     import pyarrow as pa
 
+    from querymode.lent import LentBatch
     from querymode.qmcb import ColumnarBatch, ColumnarColumn
     from querymode.types import DataType
 
     # The stubs spell every kind of array and type; what is done here goes across all of them.
     Array = Any
     ArrowType = Any
+    Column: TypeAlias = ColumnarColumn | LentColumn
 
 _UNITS = {name: unit for unit, name in types.UNIT_NAMES.items()}
 _OFFSET_MAX = (1 << 31) - 1
@@ -583,7 +586,12 @@ def record_batches(batch: ColumnarBatch, schema: Schema, *, copy: bool = False) 
     """One for a batch, more where Arrow's offsets end. `copy`: nothing refers to the batch's bytes."""
     columns = zip(batch.columns, schema.types, strict=True)
     assert all(_stored_alike(column.data_type, data_type) for column, data_type in columns)
-    return _record_batches(batch, arrow_schema(schema), 0, batch.row_count, copy)
+    return _record_batches(batch.columns, arrow_schema(schema), 0, batch.row_count, copy)
+
+
+def copied_batches(batch: LentBatch, schema: Schema) -> list[pa.RecordBatch]:
+    """The same of what the engine lends: nothing refers to its memory."""
+    return _record_batches(batch.columns(schema), arrow_schema(schema), 0, batch.row_count, True)
 
 
 def _stored_alike(a: DataType, b: DataType) -> bool:
@@ -599,17 +607,17 @@ class _TooWide(Exception):
 
 
 def _record_batches(
-    batch: ColumnarBatch, schema: pa.Schema, start: int, count: int, copy: bool
+    columns: Sequence[Column], schema: pa.Schema, start: int, count: int, copy: bool
 ) -> list[pa.RecordBatch]:
     import pyarrow as pa
 
-    if not batch.columns:
+    if not columns:
         rows = pa.Array.from_buffers(pa.struct([]), count, [None])
         return [pa.RecordBatch.from_struct_array(rows)]  # type: ignore[arg-type]
     try:
         arrays = [
             _export(column, field.type, start, count, copy)
-            for column, field in zip(batch.columns, schema, strict=True)
+            for column, field in zip(columns, schema, strict=True)
         ]
         return [pa.RecordBatch.from_arrays(arrays, schema=schema)]
     except _TooWide:
@@ -618,31 +626,31 @@ def _record_batches(
                 "NOT_SUPPORTED", "Arrow's strings and lists end at 2 GiB, and a value is larger"
             ) from None
         half = count // 2
-        rest = _record_batches(batch, schema, start + half, count - half, copy)
-        return _record_batches(batch, schema, start, half, copy) + rest
+        rest = _record_batches(columns, schema, start + half, count - half, copy)
+        return _record_batches(columns, schema, start, half, copy) + rest
 
 
-def _export(column: ColumnarColumn, target: ArrowType, start: int, count: int, copy: bool) -> Array:
+def _export(column: Column, target: ArrowType, start: int, count: int, copy: bool) -> Array:
     """Rows of a column as an array."""
     import pyarrow as pa
 
     data_type, tag = column.data_type, column.data_type.tag
     if tag == TypeTag.NULL:
         return pa.nulls(count)
-    buffers: list[Any] = [_valid_bits(column.null_bitmap, start, count)]
+    buffers: list[Any] = [_valid_bits(column, start, count)]
     children: list[Array] = []
+    parts: Sequence[Column] = column.children
     if tag == TypeTag.BOOL:
         buffers.append(_buffer(_bits(column.data, start, count), copy=copy))
     elif tag == TypeTag.STRUCTURE:
         children = [
-            _export(child, field.type, start, count, copy)
-            for child, field in zip(column.children, target, strict=True)
+            _export(child, field.type, start, count, copy) for child, field in zip(parts, target, strict=True)
         ]
     elif types.has_offsets(data_type):
         offsets, first, last = _export_offsets(column.offsets, start, count, copy)
         buffers.append(offsets)
-        if column.children:
-            children = [_export(column.children[0], _item_type(target), first, last - first, copy)]
+        if parts:
+            children = [_export(parts[0], _item_type(target), first, last - first, copy)]
         else:
             buffers.append(_buffer(view_bytes(column.data)[first:last], copy=copy))
     else:
@@ -675,9 +683,7 @@ def _export_offsets(offsets: Any, start: int, count: int, copy: bool) -> tuple[p
     return _owned((np.frombuffer(view, np.uint32) - np.uint32(first)).astype(np.int32)), first, last
 
 
-def _export_values(
-    column: ColumnarColumn, values: memoryview, validity: pa.Buffer | None, copy: bool
-) -> pa.Buffer:
+def _export_values(column: Column, values: memoryview, validity: pa.Buffer | None, copy: bool) -> pa.Buffer:
     import numpy as np
 
     data_type = column.data_type
@@ -716,7 +722,7 @@ def _fits_decimal(values: memoryview) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return fits
 
 
-def _check_rows(column: ColumnarColumn, good: Any, validity: pa.Buffer | None, what: str) -> None:
+def _check_rows(column: Column, good: Any, validity: pa.Buffer | None, what: str) -> None:
     """Refuses a column with bad rows. What lies under a NULL is nobody's value."""
     import numpy as np
 
@@ -739,10 +745,14 @@ def _bits(bits: Any, start: int, count: int) -> memoryview:
     return np.packbits(single, bitorder="little").data
 
 
-def _valid_bits(nulls: Any, start: int, count: int) -> pa.Buffer | None:
-    """Bit set = valid, from bit set = NULL."""
+def _valid_bits(column: Column, start: int, count: int) -> pa.Buffer | None:
+    """Bit set = valid. QMCB says it the other way round."""
     import numpy as np
 
+    if isinstance(column, LentColumn):
+        bits = column.validity
+        return None if bits is None else _buffer(_bits(bits, start, count), copy=True)
+    nulls = column.null_bitmap
     if nulls is None:
         return None
     return _owned(np.invert(np.frombuffer(_bits(nulls, start, count), np.uint8)))

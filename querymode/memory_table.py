@@ -239,7 +239,7 @@ def morsel_rows(row_size: float, row_count: int) -> int:
     return rows // CHUNK_ROWS * CHUNK_ROWS if rows >= CHUNK_ROWS else max(rows, 1)
 
 
-# ---- cutting ----
+# ---- buffers ----
 
 
 def view_bytes(buffer: Buffer) -> memoryview:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from querymode.execute.limits import Limits
     from querymode.execute.profile import Profile
+    from querymode.lent import LentBatch
     from querymode.result import Result
     from querymode.schema import Schema
     from querymode.store import StoreOptions
@@ -363,11 +364,10 @@ class QueryMode:
         )
 
 
-def _arrow_export(schema: Schema) -> Callable[[memoryview], list[pyarrow.RecordBatch]]:
-    from querymode.arrow import record_batches
-    from querymode.qmcb import view_own_batch
+def _arrow_export(schema: Schema) -> Callable[[LentBatch], list[pyarrow.RecordBatch]]:
+    from querymode.arrow import copied_batches
 
-    return lambda view: record_batches(view_own_batch(view), schema, copy=True)
+    return lambda lent: copied_batches(lent, schema)
 
 
 def _stats_of_nothing(row_count: int, result_bytes: int) -> dict[str, Any]:

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from querymode.execute.top_bound import TopBound
     from querymode.expr import Expr
     from querymode.fetch import IoGate
+    from querymode.lent import LentBatch
 
-    Export = Callable[[memoryview], Any]
+    Export = Callable[[LentBatch], Any]
 
 #: What an instance needs for row groups: their pages are decoded one after the other, beside the answer.
 FILE_WORKER_SIZE = 512 * MIB
@@ -217,8 +218,8 @@ class QueryRun:
         self.limits = limits
         self.size = size
         self.deadline = deadline
-        #: What becomes of a finished batch before it leaves the worker that made it: a copy of its bytes, or
-        #: what somebody wants to have of it, made from where it lies.
+        #: What becomes of a batch of the answer before it leaves the worker that made it: a copy of its bytes
+        #: as QMCB, or what somebody wants to have of its columns, made from where they lie.
         self.export = export
         self.profile: Profile | None = None
         #: One worker, and nothing kept from before: what needs the least memory.

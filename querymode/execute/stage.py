@@ -348,7 +348,7 @@ class StageRun:
             if not self._has_lanes(feed):
                 continue
             self.allow(instance)
-            query = instance.query_open(with_builds(branch.plan, builds.handles(branch.builds)))
+            query = self._open(instance, branch.plan, builds.handles(branch.builds))
             feed.run(instance, query, self)
             self._note_rows(instance, query, branch.nodes, is_final=False)
             instance.query_close(query)
@@ -406,25 +406,38 @@ class StageRun:
         """Copies out what a call left, and what waits behind it."""
         while True:
             if output.address:
-                self._hold(output.size, lane)
                 # Nobody else looks at an unfinished lane, but for its number of rows, and a stream's reader.
-                self._deliver(
-                    lane,
-                    Batch(self._copied(instance, output), output.size, output.row_count, output.partition),
-                )
+                self._deliver(lane, self._copied(instance, output, lane))
             if output.state != OutputState.MORE_OUTPUT:
                 return
             output = instance.query_next(query)
 
-    def _copied(self, instance: Instance, output: Output) -> Any:
-        export = self.query.export
-        if (
-            export is not None
-            and self.stage is self.query.last
-            and (self.stage.final is None or self.finalising)
-        ):
-            return export(instance.view(output.address, output.size))
-        return instance.read(output.address, output.size)
+    def _exports(self) -> bool:
+        """Whether what a plan makes now is the answer, and somebody wants it in a form of their own."""
+        is_answer = self.stage is self.query.last and (self.stage.final is None or self.finalising)
+        return is_answer and self.query.export is not None
+
+    def _copied(self, instance: Instance, output: Output, lane: int) -> Batch:
+        data: Any
+        if self._exports():
+            from querymode.lent import LentBatch
+
+            assert self.query.export is not None
+            lent = LentBatch(instance, output)
+            size = lent.size
+            self._hold(size, lane)
+            data = self.query.export(lent)
+        else:
+            size = output.size
+            self._hold(size, lane)
+            data = instance.read(output.address, size)
+        return Batch(data, size, output.row_count, output.partition)
+
+    def _open(self, instance: Instance, plan: bytes, builds: Sequence[int]) -> int:
+        query = instance.query_open(with_builds(plan, builds))
+        if self._exports():
+            instance.query_lend(query)
+        return query
 
     def _deliver(self, lane: int, batch: Batch) -> None:
         if not self.streams:
@@ -511,7 +524,7 @@ class StageRun:
         self.answers, self.rows, self.finished = [deque()], [0], [False]
         self.finalising = True
         builds = _Builds(self, instance)
-        query = instance.query_open(with_builds(self.stage.final, builds.handles(self.stage.final_builds)))
+        query = self._open(instance, self.stage.final, builds.handles(self.stage.final_builds))
         block = InputBlock(instance)
         if not self.stage.merges:
             lanes = [deque(batch for lane in lanes for batch in lane)]

@@ -380,7 +380,7 @@ pub const undivided: u32 = std.math.maxInt(u32);
 
 /// What a call left for the host to read, until the next call on the same instance.
 pub const Output = extern struct {
-    /// QMCB bytes, or 0 when this call produced none.
+    /// QMCB bytes, or the descriptors of a query that lends, or 0 when this call produced none.
     address: u32,
     size: u32,
     row_count: u32,
@@ -481,8 +481,9 @@ pub const BatchHeader = extern struct {
     reserved: u32 = 0,
 };
 
-/// One column as it lies in linear memory. Buffers are the host's: they are 16-byte aligned, stay
-/// put and unchanged until the batch is closed (or the push returns), and are freed by the host.
+/// One column as it lies in linear memory. Buffers of input are the host's: they are 16-byte aligned, stay
+/// put and unchanged until the batch is closed (or the push returns), and are freed by the host. Buffers of
+/// output are the engine's (`qm_query_lend`).
 pub const ColumnDescriptor = extern struct {
     tag: TypeTag,
     /// Width of the offsets: 0 none, 4 or 8 bytes.
@@ -592,6 +593,9 @@ pub const Exports = struct {
     pub const qm_batch_close = fn (handle: u32) callconv(.c) Status;
     /// Copies what it needs of the plan; writes the handle (u32) to `out`.
     pub const qm_query_open = fn (address: u32, size: u32, out: u32) callconv(.c) Status;
+    /// From here on the query's answers are a `BatchHeader` and its `ColumnDescriptor`s, of columns that stay
+    /// where they are until the next call on the query. For a query without output so far.
+    pub const qm_query_lend = fn (query: u32) callconv(.c) Status;
     /// `source` is the address of a `Source`, `out` of an `Output`.
     pub const qm_query_push = fn (query: u32, source: u32, out: u32) callconv(.c) Status;
     /// Ends the input. When all output has been taken, the query starts afresh with the next push:

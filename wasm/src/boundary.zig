@@ -233,6 +233,15 @@ pub fn qm_query_open(address: u32, size: u32, out: u32) callconv(.c) Status {
     return status(query_open(address, size, out));
 }
 
+fn query_lend(handle: u32) Error!void {
+    try (try query_of(handle)).lend();
+}
+
+pub fn qm_query_lend(query: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(query_lend(query));
+}
+
 fn write_output(out: u32, output: pipeline.Output) Error!void {
     try write(abi.Output, out, .{
         .address = if (output.bytes.len == 0) 0 else @intCast(@intFromPtr(output.bytes.ptr)),

@@ -1,15 +1,17 @@
-//! Pushes batches through the steps of a plan and hands out QMCB: the only file that knows the order.
+//! Pushes batches through the steps of a plan and hands out answers: the only file that knows the order.
 //!
-//!     batch → chunks of some thousand rows → filter · project · limit → collector → QMCB
+//!     batch → chunks of some thousand rows → filter · project · limit → collector → QMCB, or lent columns
 //!                                  ↘ aggregate · sort (until the input ends) ↗
 //!
 //! A join may make several chunks of one; each runs through the steps behind it before the next is
 //! made. A `build` ends a plan without an answer: its table is what other plans name.
 //!
-//! A `Query` owns all its memory and gives it back when it closes. What it produced waits, encoded,
-//! in `pending`; the host takes one piece per call and it stays valid until the next call.
+//! A `Query` owns all its memory and gives it back when it closes. What it produced waits, encoded or with
+//! the builders that hold it, in `pending`; the host takes one piece per call and it stays valid until the
+//! next call.
 const std = @import("std");
 const abi = @import("abi.zig");
+const batch_export = @import("batch_export.zig");
 const bitmap = @import("core/bitmap.zig");
 const column_module = @import("core/column.zig");
 const expression_module = @import("plan/expression.zig");
@@ -94,7 +96,8 @@ pub const Output = struct {
     partition: u32 = 0,
 };
 
-const Encoded = struct { bytes: []u8, row_count: u32, partition: u32 = 0 };
+/// Rows on their way out: QMCB, or descriptors of what the builders hold.
+const Piece = struct { bytes: []u8, row_count: u32, partition: u32 = 0, builders: []ColumnBuilder = &.{} };
 
 pub const Query = struct {
     gpa: std.mem.Allocator,
@@ -111,9 +114,13 @@ pub const Query = struct {
     names: []const []const u8,
     collector: []ColumnBuilder,
     collected_rows: u32 = 0,
-    pending: std.ArrayList(Encoded) = .empty,
+    pending: std.ArrayList(Piece) = .empty,
     /// Handed out by the last call.
-    lent: ?Encoded = null,
+    lent: ?Piece = null,
+    /// Answers leave as descriptors of the collected columns, which stay where they are.
+    lends: bool = false,
+    /// Builders that came back, for the rows after those that are being collected.
+    spare: ?[]ColumnBuilder = null,
     emitted: bool = false,
     /// Set when rows pass through unchanged: they are encoded from where they lie.
     direct: ?[]const u32 = null,
@@ -182,13 +189,40 @@ pub const Query = struct {
     fn open_collector(self: *Query, arena: std.mem.Allocator) Error!void {
         const fields = self.plan.output();
         const names = try arena.alloc([]const u8, fields.len);
-        const collector = try arena.alloc(ColumnBuilder, fields.len);
-        for (names, collector, fields, 0..) |*name, *builder, field, i| {
-            name.* = field.name;
-            builder.* = try .init(self.gpa, field.type);
-            self.collector = collector[0 .. i + 1];
-        }
+        for (names, fields) |*name, field| name.* = field.name;
         self.names = names;
+        self.collector = try self.new_builders();
+    }
+
+    fn new_builders(self: *const Query) Error![]ColumnBuilder {
+        const fields = self.plan.output();
+        const builders = try self.gpa.alloc(ColumnBuilder, fields.len);
+        var made: usize = 0;
+        errdefer {
+            for (builders[0..made]) |*builder| builder.deinit();
+            self.gpa.free(builders);
+        }
+        for (builders, fields) |*builder, field| {
+            builder.* = try .init(self.gpa, field.type);
+            made += 1;
+        }
+        return builders;
+    }
+
+    fn free_builders(self: *const Query, builders: []ColumnBuilder) void {
+        for (builders) |*builder| builder.deinit();
+        self.gpa.free(builders);
+    }
+
+    fn free_piece(self: *const Query, piece: Piece) void {
+        self.gpa.free(piece.bytes);
+        self.free_builders(piece.builders);
+    }
+
+    /// Answers leave as descriptors from here on.
+    pub fn lend(self: *Query) Error!void {
+        if (self.emitted or self.has_partitions()) return refuse("only a new query that ends in rows can lend them");
+        self.lends = true;
     }
 
     pub fn close(self: *Query) void {
@@ -208,9 +242,10 @@ pub const Query = struct {
             .filter, .project, .limit, .gather, .repeat, .digest => {},
         };
         for (self.tables) |table| table.release();
-        for (self.collector) |*builder| builder.deinit();
-        if (self.lent) |lent| self.gpa.free(lent.bytes);
-        for (self.pending.items) |encoded| self.gpa.free(encoded.bytes);
+        self.free_builders(self.collector);
+        if (self.spare) |spare| self.free_builders(spare);
+        if (self.lent) |lent| self.free_piece(lent);
+        for (self.pending.items) |piece| self.free_piece(piece);
         self.pending.deinit(self.gpa);
         self.scratch.deinit();
         self.arena.deinit();
@@ -265,8 +300,8 @@ pub const Query = struct {
         errdefer self.failed = true;
         if (self.finished) try self.restart();
         try self.check_input(batch);
-        if (self.direct) |picked| {
-            try self.emit_direct(batch, picked);
+        if (self.direct != null and !self.lends) {
+            try self.emit_direct(batch, self.direct.?);
         } else {
             try self.push_chunks(&self.scratch, batch.columns, batch.row_count, 0);
             if (!self.gathers and self.collected_size() >= @min(output_size_min, output_limit())) try self.encode_collected();
@@ -387,22 +422,23 @@ pub const Query = struct {
 
     /// All that waits, as one list: a u32 of size before each batch.
     pub fn hand_over_list(self: *Query) Error!Output {
+        if (self.lends) return refuse("a list of answers is copied, not lent");
         var size: usize = 0;
         var row_count: u32 = 0;
-        for (self.pending.items) |encoded| {
-            size += 4 + encoded.bytes.len;
-            row_count += encoded.row_count;
+        for (self.pending.items) |piece| {
+            size += 4 + piece.bytes.len;
+            row_count += piece.row_count;
         }
         const list = try self.gpa.alloc(u8, size);
         var position: usize = 0;
-        for (self.pending.items) |encoded| {
-            std.mem.writeInt(u32, list[position..][0..4], @intCast(encoded.bytes.len), .little);
-            @memcpy(list[position + 4 ..][0..encoded.bytes.len], encoded.bytes);
-            position += 4 + encoded.bytes.len;
-            self.gpa.free(encoded.bytes);
+        for (self.pending.items) |piece| {
+            std.mem.writeInt(u32, list[position..][0..4], @intCast(piece.bytes.len), .little);
+            @memcpy(list[position + 4 ..][0..piece.bytes.len], piece.bytes);
+            position += 4 + piece.bytes.len;
+            self.free_piece(piece);
         }
         self.pending.clearRetainingCapacity();
-        if (self.lent) |lent| self.gpa.free(lent.bytes);
+        self.take_back();
         self.lent = .{ .bytes = list, .row_count = row_count };
         return .{ .bytes = list, .row_count = row_count, .state = .need_input };
     }
@@ -413,17 +449,27 @@ pub const Query = struct {
     }
 
     fn hand_out(self: *Query, idle: State) Output {
-        if (self.lent) |lent| self.gpa.free(lent.bytes);
-        self.lent = null;
+        self.take_back();
         if (self.pending.items.len == 0) return .{ .state = idle };
-        const encoded = self.pending.orderedRemove(0);
-        self.lent = encoded;
+        const piece = self.pending.orderedRemove(0);
+        self.lent = piece;
         return .{
-            .bytes = encoded.bytes,
-            .row_count = encoded.row_count,
+            .bytes = piece.bytes,
+            .row_count = piece.row_count,
             .state = if (self.pending.items.len > 0 or self.has_more()) .more_output else idle,
-            .partition = encoded.partition,
+            .partition = piece.partition,
         };
+    }
+
+    /// The host has read what the last call handed out. One set of builders is kept: its memory has been
+    /// touched, and new memory is what costs.
+    fn take_back(self: *Query) void {
+        const lent = self.lent orelse return;
+        self.lent = null;
+        if (!self.lends or self.spare != null) return self.free_piece(lent);
+        self.gpa.free(lent.bytes);
+        for (lent.builders) |*builder| builder.reset();
+        self.spare = lent.builders;
     }
 
     fn check_input(self: *Query, batch: Batch) Error!void {
@@ -725,8 +771,13 @@ pub const Query = struct {
         defer arena.deinit();
         const columns = try arena.allocator().alloc(Column, self.collector.len);
         for (columns, self.collector) |*column, *builder| column.* = try builder.finish(arena.allocator());
-        try self.encode(.{ .row_count = self.collected_rows, .columns = columns });
-        for (self.collector) |*builder| builder.reset();
+        const batch: Batch = .{ .row_count = self.collected_rows, .columns = columns };
+        if (self.lends) {
+            try self.lend_collected(batch);
+        } else {
+            try self.encode(batch);
+            for (self.collector) |*builder| builder.reset();
+        }
         self.collected_rows = 0;
     }
 
@@ -736,6 +787,23 @@ pub const Query = struct {
         errdefer self.gpa.free(bytes);
         qmcb.encode(bytes, self.names, batch);
         try self.pending.append(self.gpa, .{ .bytes = bytes, .row_count = batch.row_count });
+        self.emitted = true;
+    }
+
+    /// The builders themselves wait, and others collect what follows.
+    fn lend_collected(self: *Query, batch: Batch) Error!void {
+        const bytes = try batch_export.describe(self.gpa, batch);
+        errdefer self.gpa.free(bytes);
+        try self.pending.ensureUnusedCapacity(self.gpa, 1);
+        const following = self.spare orelse try self.new_builders();
+        self.spare = following;
+        if (self.collected_size() >= output_limit()) {
+            // More is coming, and as much of it.
+            for (following, self.collector) |*builder, *full| try builder.reserve_like(full);
+        }
+        self.spare = null;
+        self.pending.appendAssumeCapacity(.{ .bytes = bytes, .row_count = batch.row_count, .builders = self.collector });
+        self.collector = following;
         self.emitted = true;
     }
 };

@@ -1,6 +1,7 @@
 //! Imports every file so that its tests run.
 test {
     _ = @import("abi.zig");
+    _ = @import("batch_export.zig");
     _ = @import("batch_import.zig");
     _ = @import("codec/brotli.zig");
     _ = @import("codec/brotli_bits.zig");

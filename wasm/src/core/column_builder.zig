@@ -114,6 +114,15 @@ pub const ColumnBuilder = struct {
         }
     }
 
+    /// Room for about what another one holds, so that nothing moves while it fills.
+    pub fn reserve_like(self: *ColumnBuilder, other: *const ColumnBuilder) Error!void {
+        const data = other.data.items.len;
+        const offsets = other.offsets.items.len;
+        try self.data.ensureTotalCapacityPrecise(self.gpa, data + data / 16 + dense_slack);
+        if (offsets > 0) try self.offsets.ensureTotalCapacityPrecise(self.gpa, offsets + offsets / 16 + dense_slack / 4);
+        for (self.children, other.children) |*child, *full| try child.reserve_like(full);
+    }
+
     fn check_room(self: *const ColumnBuilder, count: usize) Error!void {
         if (count > std.math.maxInt(u32) - self.row_count) return error.TooLarge;
     }
