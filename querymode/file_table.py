@@ -7,8 +7,6 @@ says (`region=us/`) is the same in all its rows.
 
 from __future__ import annotations
 
-from querymode.memory_table import LANE_COUNT_MAX
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,6 +16,9 @@ if TYPE_CHECKING:
     from querymode.flat_footer import FlatFooter
     from querymode.schema import Schema
     from querymode.store import ByteSource
+
+#: Many small files share lanes: more of them balance no better.
+LANE_COUNT_MAX = 256
 
 #: Where a column of the table comes from in a file, as the engine reads it (wasm/src/scan_request.zig).
 CONSTANT = (0xFFFF_FFFF).to_bytes(4, "little")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import reprlib
 from collections.abc import Iterable
 from contextlib import contextmanager
 from functools import partial
@@ -108,7 +109,11 @@ def _find_all(where: object, opening: _Opening) -> list[Found]:
 
 
 def _no_path(where: object) -> QueryModeError:
-    return error("TABLE_NOT_FOUND", f"{where!r} is no path; give a text, or a list of texts")
+    if hasattr(where, "__arrow_c_stream__") or hasattr(where, "__arrow_c_array__"):
+        kind = type(where).__qualname__
+        return error("TABLE_NOT_FOUND", f"a {kind} is data, no path; give it to from_arrow")
+    shown = reprlib.repr(where)
+    return error("TABLE_NOT_FOUND", f"{shown} is no path; give a text, or a list of texts")
 
 
 def _find(where: object, opening: _Opening, *, alone: bool = True) -> list[Found]:

@@ -629,8 +629,9 @@ fn scan_step(handle: u32, segments: u32, count: u32, out: u32) Error!void {
             try write_output(out, .{ .bytes = open.needs.items, .state = .need_bytes });
         },
         .output => {
-            const output = query.hand_over();
-            try write_output(out, .{ .bytes = output.bytes, .row_count = output.row_count, .state = .again });
+            var output = query.hand_over();
+            output.state = .again;
+            try write_output(out, output);
         },
         .done => try write_output(out, query.hand_over()),
     }

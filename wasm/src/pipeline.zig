@@ -416,8 +416,8 @@ pub const Query = struct {
             },
             .filter, .project, .limit, .gather, .join, .merge, .repeat => {},
         };
-        // Even an empty answer says its schema.
-        if (self.collected_rows > 0 or !self.emitted) try self.encode_collected();
+        // Even an empty answer says its schema, unless nobody reads it there.
+        if (self.collected_rows > 0 or !(self.emitted or self.lends)) try self.encode_collected();
     }
 
     /// All that waits, as one list: a u32 of size before each batch.
@@ -869,4 +869,29 @@ test "a top-k tells its bound once it has one" {
     const output = try query.finish();
     const decoded = try qmcb.decode(arena.allocator(), output.bytes);
     try std.testing.expectEqualSlices(i64, &.{ 9999, 9998 }, decoded.batch.columns[0].values(i64));
+}
+
+test "lent columns stay while others are collected" {
+    const gpa = std.testing.allocator;
+    // x int64 and no steps
+    const plan = [_]u8{ 'Q', 'M', 'P', 'L', @import("abi.zig").version, 0, 0, 0, 0, 0, 1, 0, 1, 0, 'x', 1, 0, 0 };
+    const query: *Query = try .open(gpa, &plan, &.{});
+    defer query.close();
+    try query.lend();
+    const count = output_size_min / 8;
+    const values = try gpa.alignedAlloc(i64, .@"16", count);
+    defer gpa.free(values);
+    const column: Column = .{ .type = .of(.i64), .row_count = count, .data = std.mem.sliceAsBytes(values) };
+    for (0..3) |round| {
+        for (values, 0..) |*value, i| value.* = @intCast(round * count + i);
+        const output = try query.push(.{ .row_count = count, .columns = &.{column} });
+        try std.testing.expectEqual(count, output.row_count);
+        const builders = query.lent.?.builders;
+        try std.testing.expect(builders.ptr != query.collector.ptr);
+        const rows = @as([*]const i64, @ptrCast(@alignCast(builders[0].data.items.ptr)))[0..count];
+        try std.testing.expectEqualSlices(i64, values, rows);
+    }
+    // Nothing is left, and nobody needs to be told so.
+    try std.testing.expectEqual(0, (try query.finish()).bytes.len);
+    try std.testing.expectError(error.InvalidPlan, query.lend());
 }
