@@ -1,5 +1,6 @@
 """Rewrites logical plans into better ones with the same rows.
 
+    groups         keys that other keys determine are computed above
     normal forms   right and full joins become left ones, ORs lose what all their branches share
     filters        go down to the scans, and become keys of joins on their way
     joins          inner, semi and anti ones are put in an order by estimated size; the smaller side is built
@@ -14,6 +15,7 @@ from querymode._abi import CompareOp
 from querymode.bind import columns_of
 from querymode.common import share
 from querymode.expr import And, Between, Column, Compare, Expr, InList, IsNull, Like, Literal, Not, Or
+from querymode.fewer_keys import fewer_keys
 from querymode.fold import fold
 from querymode.plan import (
     Filter,
@@ -28,6 +30,7 @@ from querymode.plan import (
     Sort,
     Step,
     Union,
+    rebuilt,
 )
 from querymode.rewrite import all_of, column_uses, conjuncts, identity, parts_of, substitute
 
@@ -49,8 +52,16 @@ SOUGHT_PART = 0.7
 
 def optimize(node: Node) -> Node:
     """The plan to run."""
-    node = fold(node)
+    node = rebuilt(fold(node), _with_fewer_keys)
     return share(node if _is_settled(node) else _Optimizer(node).result())
+
+
+def _with_fewer_keys(node: Node) -> Node:
+    if isinstance(node, GroupBy):
+        return fewer_keys(node) or node
+    if isinstance(node, Project) and isinstance(node.input, Project):
+        return projected(node.input, node.items)
+    return node
 
 
 def _is_settled(node: Node) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from querymode import QueryMode, col
 from querymode.lower import lower
+from querymode.optimize import optimize
 from querymode.plan import Filter, GroupBy, Limit, Node, Project, Scan, Sort
 from querymode.sql import plan_sql
 from tests.sql.shapes import joins, kinds, shape
@@ -101,6 +102,29 @@ def test_aggregates_that_come_twice_are_computed_once(qm: QueryMode) -> None:
     while not isinstance(groups, GroupBy):
         (groups,) = groups.children
     assert len(groups.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("keys", "kept"),
+    [
+        ("a, a - 1, a % 2, 7", ["a"]),
+        ("a, b, a + b, a", ["a", "b"]),
+        ("a + 1, a + 2", ["a + 1", "a + 2"]),
+        ("a + 1, b, a + 1 + b", ["a + 1", "b"]),
+        ("a + b, b, a", ["b", "a"]),
+        ("1, 'x'", ["'x'"]),
+        ("a::DOUBLE, a", ["a"]),
+    ],
+)
+def test_keys_that_others_determine_are_computed_above(qm: QueryMode, keys: str, kept: list[str]) -> None:
+    def grouped(node: Node) -> GroupBy:
+        while not isinstance(node, GroupBy):
+            (node,) = node.children
+        return node
+
+    found = grouped(optimize(plan_sql(qm, f"SELECT {keys}, count(*) FROM t GROUP BY ALL")))
+    wanted = grouped(plan_sql(qm, f"SELECT {', '.join(kept)}, count(*) FROM t GROUP BY ALL"))
+    assert [str(key) for _, key in found.keys] == [str(key) for _, key in wanted.keys]
 
 
 def test_keys_are_looked_up_while_reading_where_a_build_lacks_many(tmp_path: Path) -> None:
