@@ -216,6 +216,7 @@ class FunctionId(IntEnum):
     ASCII = 25
     CODE_POINT = 26
     TRANSLATE = 27
+    LIKE_ESCAPE = 28
     GREATEST = 80
     LEAST = 81
     DISTINCT_FROM = 82

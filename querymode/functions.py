@@ -205,6 +205,7 @@ TEXT_FUNCTIONS: dict[tuple[str, ...], FunctionRule] = {
     ("contains",): Rule(FunctionId.CONTAINS, (text, text), BOOL),
     ("starts_with", "prefix", "^@"): Rule(FunctionId.STARTS_WITH, (text, text), BOOL),
     ("ends_with", "suffix"): Rule(FunctionId.ENDS_WITH, (text, text), BOOL),
+    ("like_escape",): Rule(FunctionId.LIKE_ESCAPE, (text, text, text), BOOL),
     ("replace",): Rule(FunctionId.REPLACE, (text, text, text), UTF8),
     ("||",): _join,
     ("concat",): Rule(FunctionId.CONCAT, (as_text,), UTF8, repeats=True),

@@ -391,11 +391,17 @@ class Translator:
             isinstance(pattern, Literal) and pattern.value is None
         ):
             return Cast(Literal(None), BOOL, False)
+        ignore_case = isinstance(node, exp.ILike)
+        result: Expr
         if not isinstance(pattern, Literal):
-            raise self.text.not_supported("LIKE with a pattern that is not a constant", node.expression)
-        if not isinstance(pattern.value, str):
+            operands = (value, pattern)
+            if ignore_case:
+                operands = (Function("lower", (value,)), Function("lower", (pattern,)))
+            result = Function("like_escape", (*operands, Literal(escape or "")))
+        elif isinstance(pattern.value, str):
+            result = Like(value, pattern.value, escape, ignore_case)
+        else:
             raise self.text.error("INVALID_FILTER", "a pattern of LIKE is a text", node.expression)
-        result: Expr = Like(value, pattern.value, escape, isinstance(node, exp.ILike))
         return Not(self.noted(result, node)) if node.args.get("negate") else result
 
     def escape(self, node: exp.Escape) -> Expr:

@@ -162,6 +162,13 @@ def _like(node: exp.Like | exp.ILike, depth: int) -> str:
     return f"({_shown(node.this, depth)} {sign} {_shown(node.expression, depth)})"
 
 
+def _escape(node: exp.Escape, depth: int) -> str:
+    like = node.this
+    parts = ", ".join(_shown(part, depth) for part in (like.this, like.expression, node.expression))
+    call = f"{'i' if isinstance(like, exp.ILike) else ''}like_escape({parts})"
+    return f"(NOT {call})" if like.args.get("negate") else call
+
+
 def _not(node: exp.Not, depth: int) -> str:
     inner = node.this
     if isinstance(inner, exp.Is):
@@ -222,6 +229,7 @@ _RULES: dict[type[exp.Expr], Callable[[Any, int], str]] = {
     exp.Or: _logical,
     exp.Like: _like,
     exp.ILike: _like,
+    exp.Escape: _escape,
     exp.Not: _not,
     exp.In: _in,
     exp.Between: _between,

@@ -181,6 +181,8 @@ pub const FunctionId = enum(u16) {
     ascii = 25,
     code_point = 26,
     translate = 27,
+    /// LIKE with a pattern of the row's own: the text, the pattern, its escape or nothing.
+    like_escape = 28,
     // Any type.
     greatest = 80,
     least = 81,

@@ -1,5 +1,6 @@
-//! Texts inside texts: position, contains, starts_with, ends_with.
+//! Texts inside texts: position, contains, starts_with, ends_with, and patterns that differ from row to row.
 const std = @import("std");
+const bitmap = @import("../core/bitmap.zig");
 const compare = @import("compare.zig");
 const interrupt = @import("../core/interrupt.zig");
 const like = @import("like.zig");
@@ -74,6 +75,43 @@ fn Rows(comptime question: Question) type {
     };
 }
 
+/// LIKE where every row has a pattern and an escape of its own. Rows outside of `rows` match nothing: nobody
+/// asks for them, and what lies under a NULL need not be a pattern.
+pub fn like_patterns(arena: std.mem.Allocator, row_count: u32, operands: []const Operand, rows: ?[]const u8, out: []u8) (Error || error{OutOfRange})!void {
+    @memset(out, 0);
+    var own: std.heap.ArenaAllocator = .init(arena);
+    defer own.deinit();
+    var matcher: like.Matcher = undefined;
+    var known: ?struct { pattern: []const u8, escape: []const u8 } = null;
+    for (0..row_count) |row| {
+        if (row % text.block_rows == 0) try interrupt.check();
+        if (rows) |bits| if (!bitmap.get(bits.ptr, row)) continue;
+        const pattern = operands[1].bytes_at(row);
+        const escape = operands[2].bytes_at(row);
+        // Rows with one pattern often stand together.
+        if (known == null or !std.mem.eql(u8, known.?.pattern, pattern) or !std.mem.eql(u8, known.?.escape, escape)) {
+            _ = own.reset(.retain_capacity);
+            matcher = try compiled(own.allocator(), pattern, escape);
+            known = .{ .pattern = pattern, .escape = escape };
+        }
+        if (matcher.matches(operands[0].bytes_at(row))) bitmap.set(out.ptr, row);
+    }
+}
+
+fn compiled(arena: std.mem.Allocator, pattern: []const u8, escape: []const u8) (Error || error{OutOfRange})!like.Matcher {
+    if (escape.len > 1 or (escape.len == 1 and !std.ascii.isAscii(escape[0]))) {
+        interrupt.describe("an escape of LIKE is one character of ASCII, not {s}", .{escape});
+        return error.OutOfRange;
+    }
+    return like.Matcher.init(arena, pattern, .{ .escape = if (escape.len == 0) null else escape[0] }) catch |err| switch (err) {
+        error.OutOfMemory => error.OutOfMemory,
+        error.InvalidPattern => {
+            interrupt.describe("the LIKE pattern {s} ends in its escape character", .{pattern});
+            return error.OutOfRange;
+        },
+    };
+}
+
 const Column = @import("../core/column.zig").Column;
 
 const sample: [25]u8 align(16) = "abcgrößeabc\u{20AC}abab\u{20AC}ab".*;
@@ -105,4 +143,19 @@ test ask {
     try std.testing.expectEqual(0b11000, out[0]);
     ask(.ends_with, &value, &value, 5, &out);
     try std.testing.expectEqual(0b11111, out[0]);
+}
+
+test like_patterns {
+    const pattern_bytes: [13]u8 align(16) = "a%gr__e%%a_c%".*;
+    const escape_bytes: [1]u8 align(16) = "%".*;
+    const texts: Operand = .{ .column = sample_column, .is_constant = false };
+    const patterns: Operand = .{ .column = .{ .type = .of(.utf8), .row_count = 5, .data = &pattern_bytes, .offsets = &.{ 0, 2, 8, 9, 12, 13 } }, .is_constant = false };
+    const none: Operand = .{ .column = .{ .type = .of(.utf8), .row_count = 1, .offsets = &.{ 0, 0 } }, .is_constant = true };
+    const percent: Operand = .{ .column = .{ .type = .of(.utf8), .row_count = 1, .data = &escape_bytes, .offsets = &.{ 0, 1 } }, .is_constant = true };
+    var out: [1]u8 = undefined;
+    try like_patterns(std.testing.allocator, 5, &.{ texts, patterns, none }, null, &out);
+    try std.testing.expectEqual(0b10111, out[0]);
+    try std.testing.expectError(error.OutOfRange, like_patterns(std.testing.allocator, 5, &.{ texts, patterns, percent }, null, &out));
+    try like_patterns(std.testing.allocator, 5, &.{ texts, patterns, percent }, &.{0b01000}, &out);
+    try std.testing.expectEqual(0, out[0]);
 }

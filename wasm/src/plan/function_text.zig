@@ -30,6 +30,7 @@ pub fn signature(id: abi.FunctionId) ?Signature {
         .concat => .{ .parameters = &.{string}, .repeats = true, .result = .{ .tag = .utf8 }, .nulls = .seen },
         .concat_with_separator => .{ .parameters = &.{ string, string }, .repeats = true, .result = .{ .tag = .utf8 }, .nulls = .seen },
         .starts_with, .ends_with, .contains => .{ .parameters = &.{ string, string }, .result = .{ .tag = .bool } },
+        .like_escape => .{ .parameters = &.{ string, string, string }, .result = .{ .tag = .bool }, .fallible = true },
         .repeat => .{ .parameters = &.{ bytes, integer }, .result = .{ .like = 0 }, .grows = true },
         .pad_left, .pad_right => .{ .parameters = &.{ string, integer, string }, .result = .{ .tag = .utf8 }, .fallible = true, .grows = true },
         .split_part => .{ .parameters = &.{ string, string, integer }, .result = .{ .tag = .utf8 } },
@@ -61,6 +62,11 @@ pub fn evaluate(call: *const Call) function.Error!Column {
         .starts_with => return ask(.starts_with, call),
         .ends_with => return ask(.ends_with, call),
         .contains => return ask(.contains, call),
+        .like_escape => {
+            const bits = try call.new_bits();
+            try text_search.like_patterns(arena, call.row_count, operands, call.rows, bits);
+            return call.of_bits(bits);
+        },
         .lower => try text_case.convert(.lower, arena, &try call.spread(0)),
         .upper => try text_case.convert(.upper, arena, &try call.spread(0)),
         .trim => try text_cut.trim(.both, arena, count, operands),
