@@ -161,6 +161,8 @@ class Translator:
     def translate(self, node: exp.Expr) -> Expr:
         rule = _RULES.get(type(node))
         if rule is None:
+            if not isinstance(node, exp.Expr):
+                raise self.text.error("SQL_SYNTAX", "an expression is missing", None)
             raise self.text.not_supported(_described(node), node)
         return self.noted(rule(self, node), node)
 

@@ -164,6 +164,9 @@ class SelectBinder:
         if not fields:
             raise self.text.error("SQL_SYNTAX", "* without a table in FROM", self.node)
         self.binder.refuse_others(node, ("except_", "replace", "rename"), "*")
+        for part in (*(node.args.get("replace") or ()), *(node.args.get("rename") or ())):
+            if not isinstance(part, exp.Alias):
+                raise self.text.error("SQL_SYNTAX", "REPLACE and RENAME take a list of `… AS name`", part)
         excluded = {part.name.casefold(): part for part in node.args.get("except_") or ()}
         replaced = {part.alias.casefold(): part for part in node.args.get("replace") or ()}
         renamed = {part.this.name.casefold(): part for part in node.args.get("rename") or ()}

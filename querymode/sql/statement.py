@@ -44,6 +44,10 @@ def plan_statement(session: QueryMode, text: str, parameters: object = None) -> 
         node = _plan(session, statement, binder)
     except RecursionError:
         raise error("NOT_SUPPORTED", "the statement is nested too deep") from None
+    except (AttributeError, IndexError, KeyError, TypeError) as cause:
+        # The parser's trees have odd shapes where words stand in odd places. Each that is known has an error
+        # of its own; this is for the others.
+        raise error("SQL_SYNTAX", "the statement has words where none belong, or lacks some") from cause
     lasting = not binder.asked_time and not statement.explain and isinstance(statement.tree, exp.Query)
     watched = binder.tables.watched if lasting and binder.tables.can_watch else None
     return Planned(node, watched, lasting)
