@@ -482,7 +482,7 @@ def _list_type(column: Bound, values: list[object]) -> DataType:
 
 
 def _member(value: object, target: DataType, column: Bound) -> bytes:
-    stored = literals.fit(value, target)
+    stored = literals.fit(int(value) if isinstance(value, bool) and is_integer(target) else value, target)
     if stored is None and is_float(target) and isinstance(value, int):
         stored = literals.fit(float(value), target)  # rounded, as a comparison would
     if stored is None:
@@ -501,8 +501,9 @@ def common_type(a: DataType, b: DataType) -> DataType | None:
         return b if a == NULL else a
     if is_numeric(a) and is_numeric(b):
         return _common_number(a, b)
-    if {a.tag, b.tag} == {TypeTag.UTF8, TypeTag.UTF8}:
-        return a
+    if BOOL in (a, b):
+        other = b if a == BOOL else a
+        return other if is_integer(other) else None
     tags = {a.tag, b.tag}
     if tags == {TypeTag.DATE, TypeTag.TIMESTAMP}:
         moment = a if a.tag == TypeTag.TIMESTAMP else b

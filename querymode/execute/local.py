@@ -386,7 +386,7 @@ class QueryRun:
         if isinstance(source, StageOutput):
             lanes = self._results[id(source.stage)]
             consume = self._readers[id(source.stage)] == 1
-            if branch.passes_through:
+            if branch.passes_through and not self._is_exported(stage):
                 if not consume:  # the final plan gives back what it has taken in
                     self.held += sum(batch.size for lane in lanes for batch in lane)
                 return ReadyFeed(first, lanes)
@@ -406,6 +406,11 @@ class QueryRun:
             one_row_lanes=stage.one_row_lanes,
             bound=bound,
         )
+
+    def _is_exported(self, stage: Stage) -> bool:
+        """Whether the lanes' answers leave in a form of somebody's own: then even rows that only pass are
+        looked at."""
+        return self.export is not None and stage is self.last and stage.final is None
 
     # ---- what stages leave ----
 

@@ -414,8 +414,9 @@ class StageRun:
 
     def _exports(self) -> bool:
         """Whether what a plan makes now is the answer, and somebody wants it in a form of their own."""
-        is_answer = self.stage is self.query.last and (self.stage.final is None or self.finalising)
-        return is_answer and self.query.export is not None
+        stage = self.stage
+        is_answer = stage is self.query.last and (stage.final is None or self.finalising)
+        return is_answer and stage.function is None and self.query.export is not None
 
     def _copied(self, instance: Instance, output: Output, lane: int) -> Batch:
         data: Any

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from querymode.constant_table import constant_table
-from querymode.errors import error
+from querymode.errors import QueryModeError, error
 from querymode.expr import Column
 from querymode.plan import Node, Project, Scan
 from querymode.sql.binder import Binder
@@ -44,6 +44,8 @@ def plan_statement(session: QueryMode, text: str, parameters: object = None) -> 
         node = _plan(session, statement, binder)
     except RecursionError:
         raise error("NOT_SUPPORTED", "the statement is nested too deep") from None
+    except QueryModeError:  # some are TypeErrors too
+        raise
     except (AttributeError, IndexError, KeyError, TypeError) as cause:
         # The parser's trees have odd shapes where words stand in odd places. Each that is known has an error
         # of its own; this is for the others.

@@ -101,6 +101,10 @@ def test_map_batches() -> None:
     wide = FRAME.agg(col("id").sum().alias("total"))
     assert wide.map_batches(lambda batch: batch).dtypes() == wide.dtypes() == {"total": "int128"}
     assert wide.map_batches(lambda batch: batch).rows == [{"total": 10}]
+    # Also as the last step before Arrow.
+    assert same.to_arrow().to_pylist() == same.rows
+    assert [row for batch in same.stream() for row in batch.to_pylist()] == same.rows
+    assert same.union_all(same).to_arrow().to_pylist() == same.rows * 2
 
 
 def test_functions_that_fail_say_so() -> None:
