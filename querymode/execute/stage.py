@@ -148,7 +148,8 @@ class StageRun:
         while self.started < self.worker_count:
             instance = warm[-1] if warm else None
             threads.start(lambda instance=instance: self._work(instance))  # type: ignore[misc]
-            self.started += 1
+            with self.lock:
+                self.started += 1
             if warm:
                 warm.pop()
 
@@ -280,7 +281,7 @@ class StageRun:
             if not self.stopped:
                 self.instances.append(instance)
                 return instance
-        _pool.pool().release(instance)
+        _give_back(instance, clean=True)
         return None
 
     def _is_last(self) -> bool:
@@ -289,21 +290,31 @@ class StageRun:
             return self.working == 0 and not self.stopped
 
     def _leave(self, instance: Instance | None) -> None:
-        with self.lock:
+        """Whatever fails here is reported, and the asking thread woken: it would wait for ever."""
+        try:
             if instance is not None:
-                self.instances.remove(instance)
-                self.granted.pop(instance, None)
-                self.grown += instance.memory_size
-                self.query.crossings += instance.crossings
-                instance.crossings = 0
+                self._part_with(instance)
+        except BaseException as failure:  # handed to the asking thread, whatever it is
+            internal = error("INTERNAL", "a worker of the query could not give its instance back")
+            internal.__cause__ = failure
+            self._fail(internal)
+        finally:
+            with self.lock:
+                self.left += 1
+                last = self.left == self.worker_count
+                self.query.peak = max(self.query.peak, self.grown + self.held_peak)
+            if last:
+                self.done.set()
+
+    def _part_with(self, instance: Instance) -> None:
+        with self.lock:
+            self.instances.remove(instance)
+            self.granted.pop(instance, None)
+            self.grown += instance.memory_size
+            self.query.crossings += instance.crossings
+            instance.crossings = 0
             clean = not self.stopped
-            self.left += 1
-            last = self.left == self.worker_count
-            self.query.peak = max(self.query.peak, self.grown + self.held_peak)
-        if instance is not None:
-            _pool.pool().release(instance) if clean else _pool.pool().discard(instance)
-        if last:
-            self.done.set()
+        _give_back(instance, clean=clean)
 
     def _fail(self, failure: BaseException) -> None:
         with self.lock:
@@ -363,12 +374,20 @@ class StageRun:
         with self.lock:
             extra = max(0, min(self.extra_workers, len(feed.lanes) - 1)) if not self.stopped else 0
             self.extra_workers = 0
-            self.worker_count += extra
-            self.working += extra
-            self.started += extra
+            self._count_workers(extra)
             self.moved.notify_all()
-        for _ in range(extra):
-            threads.start(lambda: self._work(None))
+        for waiting in reversed(range(extra)):
+            try:
+                threads.start(lambda: self._work(None))
+            except BaseException:
+                with self.lock:
+                    self._count_workers(-waiting - 1)  # or the query would wait for them
+                raise
+
+    def _count_workers(self, change: int) -> None:
+        self.worker_count += change
+        self.working += change
+        self.started += change
 
     def next_lane(self, instance: Instance, feed: Feed) -> int | None:
         with self.lock:
@@ -530,6 +549,19 @@ class StageRun:
         self._note_rows(instance, query, self.stage.final_nodes, is_final=True)
         instance.query_close(query)
         builds.close()
+
+
+def _give_back(instance: Instance, *, clean: bool) -> None:
+    """To the pool, for the next query. One that cannot be taken back is not used again."""
+    pool = _pool.pool()
+    if not clean:
+        pool.discard(instance)
+        return
+    try:
+        pool.release(instance)
+    except BaseException:
+        pool.discard(instance)
+        raise
 
 
 class _Builds:
