@@ -3,7 +3,8 @@
     lanes → workers (an engine instance each) → partial QMCB, in lane order → final plan → QMCB
 
 Where the answers are partitioned and many, the final plan is not run here: the query runs it over every
-partition, as a stage of its own (execute/local.py).
+partition, as a stage of its own (execute/local.py). Many sorted rows are merged range by range, likewise
+(execute/ranges.py).
 
 Memory: what the engine instances of the query hold and what it has handed out stay within its reservation at
 every moment; each instance may grow by its share of what is still free.
@@ -18,7 +19,7 @@ from collections import deque
 from querymode import _pool, _wasm
 from querymode._abi import UNDIVIDED, OutputState
 from querymode.errors import MemoryExceededError, error
-from querymode.execute import threads
+from querymode.execute import ranges, threads
 from querymode.execute.feeds import InputBlock, push_batches
 from querymode.execute.kept import kept_count
 from querymode.steps import with_builds
@@ -115,6 +116,8 @@ class StageRun:
         self.finalising = False
         #: Set when the final plan is left to the query, to be run over partitions.
         self.is_partitioned = False
+        #: The same over ranges of keys.
+        self.ranges: Sequence[ranges.Range] = ()
         #: Batches are taken while the query runs, of this lane now.
         self.streams = streams
         self.current_lane = 0
@@ -351,7 +354,10 @@ class StageRun:
     # ---- lanes ----
 
     def _run_lanes(self, instance: Instance) -> None:
-        instance.set_output_size(max(OUTPUT_SIZE_MIN, self.size // self.worker_count // OUTPUT_PART))
+        size = self.size // self.worker_count // OUTPUT_PART
+        if self._merge_worker_count() > 1:
+            size = min(size, ranges.RUN_BATCH_SIZE)
+        instance.set_output_size(max(OUTPUT_SIZE_MIN, size))
         builds = _Builds(self, instance)
         for branch, feed in zip(self.stage.branches, self.feeds, strict=True):
             if feed.prepare(instance, self):
@@ -520,10 +526,27 @@ class StageRun:
         whole = all(batch.partition == UNDIVIDED for lane in self.answers for batch in lane)
         return UNDIVIDED_ROWS_MAX if whole else GATHER_ROWS_MAX
 
+    def _merge_worker_count(self) -> int:
+        """How many may merge the lanes' answers side by side, if these are many rows."""
+        return 1 if self.stage.merge_steps is None else self.query.workers(len(self.answers))
+
+    def _find_ranges(self, instance: Instance) -> bool:
+        """Whether the final plan is left to the query, to be run over ranges of keys."""
+        count = self._merge_worker_count()
+        if count > 1 and sum(self.rows) >= ranges.MERGED_ROWS_MIN:
+            assert self.stage.merge_steps is not None
+            runs = [list(lane) for lane in self.answers]
+            if self.query.held * ranges.ROOM_PART > self.size:
+                count *= ranges.ROOM_PART
+            self.ranges = ranges.find_ranges(instance, self.stage.merge_steps, runs, count, self)
+        return len(self.ranges) > 1
+
     def _run_final(self, instance: Instance) -> None:
         """Over the lanes' answers, in their order."""
         if self.stage.partition_count and sum(self.rows) > self._gather_rows_max():
             self.is_partitioned = True
+            return
+        if self._find_ranges(instance):
             return
         assert self.stage.final is not None
         lanes = [deque(batch.data for batch in lane) for lane in self.answers]
