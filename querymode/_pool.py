@@ -145,11 +145,12 @@ class InstancePool:
         instance.idle_since = time.monotonic()
         with self._lock:
             assert instance not in self._idle
+            if self._closer is None:  # before others can see the instance: this may fail
+                closer = threading.Thread(target=self._close_old, name="querymode-idle", daemon=True)
+                closer.start()
+                self._closer = closer
             self._idle.append(instance)
             superfluous = self._take_copies(instance)
-            if self._closer is None:
-                self._closer = threading.Thread(target=self._close_old, name="querymode-idle", daemon=True)
-                self._closer.start()
         for copy in superfluous:
             copy.close()
 
@@ -180,7 +181,11 @@ class InstancePool:
             return sum(instance.memory_size for instance in chosen), kept
 
     def discard(self, instance: Instance) -> None:
+        """Closes it, also where a release failed midway: nobody gets it again."""
         self._note_end()
+        with self._lock:
+            if instance in self._idle:
+                self._idle.remove(instance)
         instance.close()
 
     def close_idle(self) -> int:

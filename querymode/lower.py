@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from querymode.estimate import Estimator
     from querymode.memory_table import MemoryTable
+    from querymode.merge_steps import MergeSteps
     from querymode.prune import Pruning
 
 #: Groups that a lane keeps before it hands them on; a table of them fits the second-level cache.
@@ -159,6 +160,7 @@ class Stage:
         "function",
         "given",
         "memory_needed",
+        "merge_steps",
         "merges",
         "one_row_lanes",
         "partition_count",
@@ -190,6 +192,8 @@ class Stage:
         self.top: TopKey | None = None
         #: The final plan merges: every lane's answer is a sorted run.
         self.merges = False
+        #: … and what comes behind looks at every row alone: it may run over ranges of keys.
+        self.merge_steps: MergeSteps | None = None
         #: Instead of a final plan: a Python function over Arrow batches, and what it is given.
         self.given = self.schema
         self.function: Callable[[pyarrow.RecordBatch], pyarrow.RecordBatch] | None = None
@@ -327,6 +331,7 @@ class _Pipe:
         stage.branches = tuple(branches)
         if self.is_final:
             stage.final = self.lines[0].wire.encoded()
+            stage.merge_steps = self.lines[0].wire.merge_steps()
             stage.final_builds = tuple(self.lines[0].builds)
             stage.final_nodes = tuple(self.lines[0].nodes)
         return stage
@@ -544,7 +549,7 @@ class _Lowering:
                 _note_top(pipe, node, rows)
             final = Wire(pipe.schema)
             if rows == UNLIMITED:
-                final.merge(node, rows)
+                final.merge(node)
                 pipe.stage.merges = True
             else:
                 final.sort(node, rows)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from querymode._abi import AggregatePhase, JoinKind, JoinSide, NodeTag
 from querymode.aggregates import BoundCall, encode_aggregate
 from querymode.bind import bind, bind_argument, bind_keys, bind_predicate
+from querymode.expr import Column
+from querymode.merge_steps import MergeSteps
 from querymode.plan import GroupBy
 from querymode.schema import Schema
 from querymode.steps import (
@@ -43,6 +45,8 @@ class Wire:
         self.build_count = 0
         #: Filters before anything else.
         self.filter_count = 0
+        #: The sort whose runs the first step merges.
+        self._merged: Sort | None = None
 
     def encoded(self) -> bytes:
         return encode_plan(self.fields, self.steps, self.build_count)
@@ -109,9 +113,24 @@ class Wire:
         """The same by the first columns: the keys of a partial aggregate."""
         self.partition(count, [column_at(index) for index in range(key_count)])
 
-    def merge(self, step: Sort, rows: int) -> None:
+    def merge(self, step: Sort) -> None:
         """The first step: sorted runs become one."""
-        self.steps.append(encode_merge(self._sort_keys(step), rows))
+        self._merged = step
+        self.steps.append(encode_merge(self._sort_keys(step)))
+
+    def merge_steps(self) -> MergeSteps | None:
+        """For ranges of keys, where these are columns and all steps behind the merge look at a row alone."""
+        if self._merged is None or self.build_count:
+            return None
+        if any(step[0] not in (NodeTag.FILTER, NodeTag.PROJECT) for step in self.steps[1:]):
+            return None
+        names = [name for name, _ in self.fields]
+        keys = []
+        for key, descending, nulls_first in self._merged.keys:
+            if not isinstance(key, Column):
+                return None
+            keys.append((names.index(key.name), descending, nulls_first))
+        return MergeSteps(self.fields, keys, self.steps[1:])
 
     def in_build(self, build: int, keys: Sequence[bytes]) -> None:
         """A filter, behind those that stand at the front already: rows whose keys the build has."""

@@ -13,6 +13,7 @@ from querymode.errors import MemoryExceededError
 from querymode.execute import threads
 from querymode.execute.feeds import BatchFeed, FileFeed, MemoryFeed, ReadyFeed
 from querymode.execute.kept import kept_count, table_id
+from querymode.execute.ranges import range_feeds
 from querymode.execute.stage import MIB, WORKER_SIZE_MIN, StageRun
 from querymode.file_table import FileTable
 from querymode.lower import Branch, Stage, StageOutput, in_order
@@ -20,7 +21,7 @@ from querymode.memory_table import MemoryTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from querymode._wasm import Instance
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from querymode.execute.files import FileScan
     from querymode.execute.limits import Limits
     from querymode.execute.profile import Profile
+    from querymode.execute.ranges import Range
     from querymode.execute.stage import Batch
     from querymode.execute.top_bound import TopBound
     from querymode.expr import Expr
@@ -296,6 +298,8 @@ class QueryRun:
         lanes = [list(lane) for lane in run.answers]
         if run.is_partitioned:
             lanes = self._run_partitions(stage, lanes)
+        elif len(run.ranges) > 1:
+            lanes = self._run_ranges(stage, run.ranges, lanes)
         if self.profile is not None:
             self._note(stage, run, time.monotonic() - started)
         if stage.function is not None:
@@ -332,9 +336,28 @@ class QueryRun:
             self.last = following
         return self._run_over(following, filled)
 
+    def _run_ranges(
+        self, stage: Stage, ranges: Sequence[Range], lanes: list[list[Batch]]
+    ) -> list[list[Batch]]:
+        """The final plan over every range of keys."""
+        following = Stage()
+        following.schema = stage.schema
+        branches = []
+        for one in ranges:
+            branch = Branch(StageOutput(stage, gather=False))
+            branch.plan = one.plan
+            branch.nodes = stage.final_nodes
+            branches.append(branch)
+        following.branches = tuple(branches)
+        if stage is self.last:
+            self.last = following
+        run = StageRun(self, following, range_feeds(ranges, lanes), self.workers(len(ranges)))
+        run.run()
+        return [list(lane) for lane in run.answers]
+
     def _run_over(self, stage: Stage, lanes: list[list[bytes]]) -> list[list[Batch]]:
         """A stage of one branch over batches, which it gives back as it goes."""
-        run = StageRun(self, stage, [BatchFeed(0, lanes, consume=True)], self._workers(len(lanes)))
+        run = StageRun(self, stage, [BatchFeed(0, lanes, consume=True)], self.workers(len(lanes)))
         run.run()
         return [list(lane) for lane in run.answers]
 
@@ -433,7 +456,7 @@ class QueryRun:
 
     # ---- workers ----
 
-    def _workers(self, lane_count: int, *, reads: bool = False) -> int:
+    def workers(self, lane_count: int, *, reads: bool = False) -> int:
         """`reads`: they wait for bytes of files, so that more of them than cores may help."""
         most = 1 if self._alone else self.limits.thread_count
         if not reads:
@@ -454,7 +477,7 @@ class QueryRun:
                 return 1
             return max(1, min(self.limits.thread_count, lane_count))
         reads = any(isinstance(branch.source, FileTable) for branch in stage.branches)
-        return self._workers(lane_count, reads=reads)
+        return self.workers(lane_count, reads=reads)
 
     # ---- files ----
 

@@ -37,8 +37,12 @@ def on_instance(task: Callable[[Instance], T], limit: int = DEFAULT_LIMIT) -> T:
         except BaseException as failure:  # handed to the asking thread, whatever it is
             failures.append(failure)
         finally:
-            _give_back(instances, clean=bool(results) and not abandoned.is_set())
-            done.set()
+            try:
+                _give_back(instances, clean=bool(results) and not abandoned.is_set())
+            except BaseException as failure:  # or the asking thread would wait for ever
+                failures.append(failure)
+            finally:
+                done.set()
 
     try:
         threads.start(work)

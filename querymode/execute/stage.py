@@ -3,7 +3,8 @@
     lanes → workers (an engine instance each) → partial QMCB, in lane order → final plan → QMCB
 
 Where the answers are partitioned and many, the final plan is not run here: the query runs it over every
-partition, as a stage of its own (execute/local.py).
+partition, as a stage of its own (execute/local.py). Many sorted rows are merged range by range, likewise
+(execute/ranges.py).
 
 Memory: what the engine instances of the query hold and what it has handed out stay within its reservation at
 every moment; each instance may grow by its share of what is still free.
@@ -18,7 +19,7 @@ from collections import deque
 from querymode import _pool, _wasm
 from querymode._abi import UNDIVIDED, OutputState
 from querymode.errors import MemoryExceededError, error
-from querymode.execute import threads
+from querymode.execute import ranges, threads
 from querymode.execute.feeds import InputBlock, push_batches
 from querymode.execute.kept import kept_count
 from querymode.steps import with_builds
@@ -115,6 +116,8 @@ class StageRun:
         self.finalising = False
         #: Set when the final plan is left to the query, to be run over partitions.
         self.is_partitioned = False
+        #: The same over ranges of keys.
+        self.ranges: Sequence[ranges.Range] = ()
         #: Batches are taken while the query runs, of this lane now.
         self.streams = streams
         self.current_lane = 0
@@ -148,7 +151,8 @@ class StageRun:
         while self.started < self.worker_count:
             instance = warm[-1] if warm else None
             threads.start(lambda instance=instance: self._work(instance))  # type: ignore[misc]
-            self.started += 1
+            with self.lock:
+                self.started += 1
             if warm:
                 warm.pop()
 
@@ -280,7 +284,7 @@ class StageRun:
             if not self.stopped:
                 self.instances.append(instance)
                 return instance
-        _pool.pool().release(instance)
+        _give_back(instance, clean=True)
         return None
 
     def _is_last(self) -> bool:
@@ -289,21 +293,31 @@ class StageRun:
             return self.working == 0 and not self.stopped
 
     def _leave(self, instance: Instance | None) -> None:
-        with self.lock:
+        """Whatever fails here is reported, and the asking thread woken: it would wait for ever."""
+        try:
             if instance is not None:
-                self.instances.remove(instance)
-                self.granted.pop(instance, None)
-                self.grown += instance.memory_size
-                self.query.crossings += instance.crossings
-                instance.crossings = 0
+                self._part_with(instance)
+        except BaseException as failure:  # handed to the asking thread, whatever it is
+            internal = error("INTERNAL", "a worker of the query could not give its instance back")
+            internal.__cause__ = failure
+            self._fail(internal)
+        finally:
+            with self.lock:
+                self.left += 1
+                last = self.left == self.worker_count
+                self.query.peak = max(self.query.peak, self.grown + self.held_peak)
+            if last:
+                self.done.set()
+
+    def _part_with(self, instance: Instance) -> None:
+        with self.lock:
+            self.instances.remove(instance)
+            self.granted.pop(instance, None)
+            self.grown += instance.memory_size
+            self.query.crossings += instance.crossings
+            instance.crossings = 0
             clean = not self.stopped
-            self.left += 1
-            last = self.left == self.worker_count
-            self.query.peak = max(self.query.peak, self.grown + self.held_peak)
-        if instance is not None:
-            _pool.pool().release(instance) if clean else _pool.pool().discard(instance)
-        if last:
-            self.done.set()
+        _give_back(instance, clean=clean)
 
     def _fail(self, failure: BaseException) -> None:
         with self.lock:
@@ -340,7 +354,10 @@ class StageRun:
     # ---- lanes ----
 
     def _run_lanes(self, instance: Instance) -> None:
-        instance.set_output_size(max(OUTPUT_SIZE_MIN, self.size // self.worker_count // OUTPUT_PART))
+        size = self.size // self.worker_count // OUTPUT_PART
+        if self._merge_worker_count() > 1:
+            size = min(size, ranges.RUN_BATCH_SIZE)
+        instance.set_output_size(max(OUTPUT_SIZE_MIN, size))
         builds = _Builds(self, instance)
         for branch, feed in zip(self.stage.branches, self.feeds, strict=True):
             if feed.prepare(instance, self):
@@ -363,12 +380,20 @@ class StageRun:
         with self.lock:
             extra = max(0, min(self.extra_workers, len(feed.lanes) - 1)) if not self.stopped else 0
             self.extra_workers = 0
-            self.worker_count += extra
-            self.working += extra
-            self.started += extra
+            self._count_workers(extra)
             self.moved.notify_all()
-        for _ in range(extra):
-            threads.start(lambda: self._work(None))
+        for waiting in reversed(range(extra)):
+            try:
+                threads.start(lambda: self._work(None))
+            except BaseException:
+                with self.lock:
+                    self._count_workers(-waiting - 1)  # or the query would wait for them
+                raise
+
+    def _count_workers(self, change: int) -> None:
+        self.worker_count += change
+        self.working += change
+        self.started += change
 
     def next_lane(self, instance: Instance, feed: Feed) -> int | None:
         with self.lock:
@@ -515,10 +540,27 @@ class StageRun:
         whole = all(batch.partition == UNDIVIDED for lane in self.answers for batch in lane)
         return UNDIVIDED_ROWS_MAX if whole else GATHER_ROWS_MAX
 
+    def _merge_worker_count(self) -> int:
+        """How many may merge the lanes' answers side by side, if these are many rows."""
+        return 1 if self.stage.merge_steps is None else self.query.workers(len(self.answers))
+
+    def _find_ranges(self, instance: Instance) -> bool:
+        """Whether the final plan is left to the query, to be run over ranges of keys."""
+        count = self._merge_worker_count()
+        if count > 1 and sum(self.rows) >= ranges.MERGED_ROWS_MIN:
+            assert self.stage.merge_steps is not None
+            runs = [list(lane) for lane in self.answers]
+            if self.query.held * ranges.ROOM_PART > self.size:
+                count *= ranges.ROOM_PART
+            self.ranges = ranges.find_ranges(instance, self.stage.merge_steps, runs, count, self)
+        return len(self.ranges) > 1
+
     def _run_final(self, instance: Instance) -> None:
         """Over the lanes' answers, in their order."""
         if self.stage.partition_count and sum(self.rows) > self._gather_rows_max():
             self.is_partitioned = True
+            return
+        if self._find_ranges(instance):
             return
         assert self.stage.final is not None
         lanes = [deque(batch.data for batch in lane) for lane in self.answers]
@@ -544,6 +586,19 @@ class StageRun:
         self._note_rows(instance, query, self.stage.final_nodes, is_final=True)
         instance.query_close(query)
         builds.close()
+
+
+def _give_back(instance: Instance, *, clean: bool) -> None:
+    """To the pool, for the next query. One that cannot be taken back is not used again."""
+    pool = _pool.pool()
+    if not clean:
+        pool.discard(instance)
+        return
+    try:
+        pool.release(instance)
+    except BaseException:
+        pool.discard(instance)
+        raise
 
 
 class _Builds:

@@ -98,17 +98,23 @@ pub const ColumnBuilder = struct {
 
     /// Room for exactly the rows of a column, where nothing is collected yet.
     pub fn reserve(self: *ColumnBuilder, column: *const Column) Error!void {
+        return self.reserve_range(column, 0, column.row_count);
+    }
+
+    /// The same for some of its rows.
+    pub fn reserve_range(self: *ColumnBuilder, column: *const Column, start: u32, count: u32) Error!void {
+        assert(start + count <= column.row_count);
         switch (self.type.layout()) {
             .none, .structure => {},
             .bytes, .list => {
-                try self.offsets.ensureTotalCapacityPrecise(self.gpa, @as(usize, column.row_count) + 1);
-                if (self.type.layout() == .bytes and column.row_count > 0) {
-                    try self.data.ensureTotalCapacityPrecise(self.gpa, column.offsets[column.row_count] - column.offsets[0]);
+                try self.offsets.ensureTotalCapacityPrecise(self.gpa, @as(usize, count) + 1);
+                if (self.type.layout() == .bytes and count > 0) {
+                    try self.data.ensureTotalCapacityPrecise(self.gpa, column.offsets[start + count] - column.offsets[start]);
                 }
             },
-            .bits => try self.data.ensureTotalCapacityPrecise(self.gpa, bitmap.size(column.row_count)),
+            .bits => try self.data.ensureTotalCapacityPrecise(self.gpa, bitmap.size(count)),
             else => {
-                const size = std.math.cast(usize, self.type.value_size() * column.row_count) orelse return error.TooLarge;
+                const size = std.math.cast(usize, self.type.value_size() * count) orelse return error.TooLarge;
                 try self.data.ensureTotalCapacityPrecise(self.gpa, size);
             },
         }

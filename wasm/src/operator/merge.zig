@@ -36,6 +36,11 @@ const run_rows_min = 16;
 /// Rows looked at for every range.
 const range_samples = 8;
 
+/// Rows of a run that is shorter grow by what is pushed next; behind others a piece of its own begins,
+/// which is merged like a run: growing it would move rows that are many already.
+const piece_rows = 4096;
+
+/// A run, or a piece of it: those of one number stand in the order in which they were pushed.
 const Run = struct { number: u32, rows: []ColumnBuilder };
 
 /// A run while it is merged: rows from `position` to `end` are left.
@@ -122,23 +127,40 @@ pub const MergeOperator = struct {
     /// Copies rows to the end of a run.
     pub fn push(self: *MergeOperator, arena: std.mem.Allocator, chunk: *const Chunk, number: u32) Error!void {
         assert(!self.started);
-        const run = try self.run_of(number);
         const columns = try self.keyed.columns(arena, chunk);
         if (chunk.selection != null) {
+            const run = try self.run_of(number);
             const rows = try selected_rows(arena, chunk);
             for (run.rows, columns) |*builder, *column| try builder.append_indices(column, rows);
-        } else for (run.rows, columns) |*builder, *column| {
-            // Most runs are one batch: then nothing is allocated in vain.
-            if (builder.row_count == 0) try builder.reserve(column);
-            try builder.append_range(column, 0, chunk.row_count);
+            return;
         }
+        const within = try self.find_bounds(arena, try self.keyed.order(arena, columns), chunk.row_count);
+        if (within.start == within.end) return;
+        const run = try self.run_of(number);
+        for (run.rows, columns) |*builder, *column| {
+            // Most runs are one batch: then nothing is allocated in vain.
+            if (builder.row_count == 0) try builder.reserve_range(column, within.start, within.end - within.start);
+            try builder.append_range(column, within.start, within.end - within.start);
+        }
+    }
+
+    const Within = struct { start: u32, end: u32 };
+
+    /// The rows between the bounds.
+    fn find_bounds(self: *const MergeOperator, arena: std.mem.Allocator, keys: []const row_order.Key, row_count: u32) Error!Within {
+        var found: Within = .{ .start = 0, .end = row_count };
+        if (self.node.lower) |lower| found.start = search(keys, 0, row_count, try self.keyed.order_alone(arena, lower), 0, false);
+        if (self.node.upper) |upper| found.end = search(keys, found.start, row_count, try self.keyed.order_alone(arena, upper), 0, false);
+        return found;
     }
 
     fn run_of(self: *MergeOperator, number: u32) Error!*Run {
         const runs = self.runs.items;
         for (0..runs.len) |i| {
             const run = &runs[runs.len - 1 - i]; // most often the last one
-            if (run.number == number) return run;
+            if (run.number != number) continue;
+            if (run.rows[0].row_count < piece_rows) return run; // there is a key, and so a column
+            break;
         }
         try self.runs.ensureUnusedCapacity(self.gpa, 1);
         const rows = try self.keyed.open_builders(self.gpa, self.arena.allocator());
@@ -191,13 +213,11 @@ pub const MergeOperator = struct {
     fn open_cursor(self: *MergeOperator, arena: std.mem.Allocator, run: Run) Error!Cursor {
         const columns = try keyed_rows.collected(arena, run.rows);
         const keys = try self.keyed.order(arena, columns);
-        var start_row: u32 = 0;
-        var end: u32 = columns[0].row_count; // there is a key, and so a column
-        if (self.node.lower) |lower| start_row = search(keys, 0, end, try self.keyed.order_alone(arena, lower), 0, false);
-        if (self.node.upper) |upper| end = search(keys, start_row, end, try self.keyed.order_alone(arena, upper), 0, false);
+        // Selected rows were taken as they came.
+        const within = try self.find_bounds(arena, keys, columns[0].row_count);
         // What lies behind as many rows of its own run is never reached.
-        if (end - start_row > self.node.sort.limit) end = start_row + @as(u32, @intCast(self.node.sort.limit));
-        return .{ .columns = columns, .keys = keys, .position = start_row, .end = end, .cut = start_row };
+        const end = within.start + @as(u32, @intCast(@min(within.end - within.start, self.node.sort.limit)));
+        return .{ .columns = columns, .keys = keys, .position = within.start, .end = end, .cut = within.start };
     }
 
     /// Every so many rows of all runs one is looked at; of these, sorted, every eighth is a boundary.
