@@ -90,6 +90,11 @@ NAN, INF = float("nan"), float("inf")
         ([UUID(int=1).bytes, UUID(int=2).bytes], pa.binary(16), x.is_in([UUID(int=2), None]), [1]),
         ([UUID(int=1).bytes, UUID(int=2).bytes], pa.binary(16), x > UUID(int=1), [1]),
         ([b"a", b"\xff"], pa.binary(), x > b"b", [1]),
+        # truth values and whole numbers
+        ([True, False, None], pa.bool_(), x == 1, [0]),
+        ([True, False, None], pa.bool_(), x.is_in([0, 2]), [1]),
+        ([1, 0, 2], pa.int64(), x == True, [0]),  # noqa: E712
+        ([1, 0, 2], pa.int8(), x.is_in([False]), [1]),
         # scalars of libraries
         ([1, 2], pa.int64(), x > np.int8(1), [1]),
         ([1, 2], pa.int64(), x > np.float32(1.5), [1]),
@@ -114,8 +119,8 @@ def test_constant_beside_a_column(values: Any, data_type: Any, condition: Any, e
         (pa.binary(16), b"short"),
         (pa.binary(), "text"),
         (pa.string(), b"bytes"),
-        (pa.bool_(), 1),
-        (pa.int64(), True),
+        (pa.bool_(), 1.5),
+        (pa.float64(), True),
         (pa.int64(), dt.timedelta(1)),
         (pa.list_(pa.int64()), 1),
         (pa.struct([("a", pa.int64())]), 1),
