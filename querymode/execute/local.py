@@ -316,11 +316,14 @@ class QueryRun:
     def _run_partitions(self, stage: Stage, lanes: list[list[Batch]]) -> list[list[Batch]]:
         """The final plan over every partition of the lanes' answers."""
         assert stage.final is not None
-        parts: list[list[bytes]] = [[] for _ in range(stage.partition_count)]
+        count = stage.partition_count
+        parts: list[list[bytes]] = [[] for _ in range(2 * count)]
         for lane in self._divided(stage, lanes):
             for batch in lane:
                 parts[batch.partition].append(batch.data)
-        filled = [part for part in parts if part]
+        filled = [number for number in range(count) if parts[number] or parts[number + count]]
+        states = [parts[number] for number in filled]
+        rows = [parts[number + count] for number in filled]
         following = Stage()
         following.schema = stage.schema
         branch = Branch(StageOutput(stage, gather=False))
@@ -329,11 +332,16 @@ class QueryRun:
         following.branches = (branch,)
         if stage is self.last:
             self.last = following
-        return self._run_over(following, filled)
+        return (
+            self._run_over(following, rows, states) if stage.takes_rows else self._run_over(following, states)
+        )
 
-    def _run_over(self, stage: Stage, lanes: list[list[bytes]]) -> list[list[Batch]]:
+    def _run_over(
+        self, stage: Stage, lanes: list[list[bytes]], states: Sequence[list[bytes]] = ()
+    ) -> list[list[Batch]]:
         """A stage of one branch over batches, which it gives back as it goes."""
-        run = StageRun(self, stage, [BatchFeed(0, lanes, consume=True)], self._workers(len(lanes)))
+        feed = BatchFeed(0, lanes, consume=True, states=states)
+        run = StageRun(self, stage, [feed], self._workers(len(lanes)))
         run.run()
         return [list(lane) for lane in run.answers]
 

@@ -16,7 +16,7 @@ import time
 from collections import deque
 
 from querymode import _pool, _wasm
-from querymode._abi import UNDIVIDED, OutputState
+from querymode._abi import LISTED, UNDIVIDED, OutputState, SourceKind
 from querymode.errors import MemoryExceededError, error
 from querymode.execute import threads
 from querymode.execute.feeds import InputBlock, push_batches
@@ -405,7 +405,9 @@ class StageRun:
     def take_output(self, instance: Instance, query: int, output: Output, lane: int) -> None:
         """Copies out what a call left, and what waits behind it."""
         while True:
-            if output.address:
+            if output.partition == LISTED:
+                self._take_parts(instance, output, lane)
+            elif output.address:
                 self._hold(output.size, lane)
                 # Nobody else looks at an unfinished lane, but for its number of rows, and a stream's reader.
                 self._deliver(
@@ -415,6 +417,13 @@ class StageRun:
             if output.state != OutputState.MORE_OUTPUT:
                 return
             output = instance.query_next(query)
+
+    def _take_parts(self, instance: Instance, output: Output, lane: int) -> None:
+        """Many partitions by one call."""
+        parts = instance.listed_parts(output)
+        self._hold(sum(size for _, size, _, _ in parts), lane)
+        for address, size, row_count, partition in parts:
+            self._deliver(lane, Batch(instance.read(address, size), size, row_count, partition))
 
     def _copied(self, instance: Instance, output: Output) -> Any:
         export = self.query.export
@@ -501,23 +510,34 @@ class StageRun:
         whole = all(batch.partition == UNDIVIDED for lane in self.answers for batch in lane)
         return UNDIVIDED_ROWS_MAX if whole else GATHER_ROWS_MAX
 
+    def _final_batches(self) -> tuple[list[deque[bytes]], list[deque[bytes]]]:
+        """What the final plan takes behind its first step, and what it takes there: run by run, or as one."""
+        if self.stage.merges:
+            return [], [deque(batch.data for batch in lane) for lane in self.answers]
+        states: deque[bytes] = deque()
+        rows: deque[bytes] = deque()
+        for lane in self.answers:
+            for batch in lane:
+                has_passed = self.stage.partition_count <= batch.partition < UNDIVIDED
+                (states if self.stage.takes_rows and not has_passed else rows).append(batch.data)
+        return [states], [rows]
+
     def _run_final(self, instance: Instance) -> None:
         """Over the lanes' answers, in their order."""
         if self.stage.partition_count and sum(self.rows) > self._gather_rows_max():
             self.is_partitioned = True
             return
         assert self.stage.final is not None
-        lanes = [deque(batch.data for batch in lane) for lane in self.answers]
+        states, lanes = self._final_batches()
         self.answers, self.rows, self.finished = [deque()], [0], [False]
         self.finalising = True
         builds = _Builds(self, instance)
         query = instance.query_open(with_builds(self.stage.final, builds.handles(self.stage.final_builds)))
         block = InputBlock(instance)
-        if not self.stage.merges:
-            lanes = [deque(batch for lane in lanes for batch in lane)]
-        for run, batches in enumerate(lanes):
+        kinds = [SourceKind.STATES_LIST] * len(states) + [SourceKind.QMCB_LIST] * len(lanes)
+        for run, (kind, batches) in enumerate(zip(kinds, [*states, *lanes], strict=True)):
             while batches:
-                output, size = push_batches(block, query, batches, self, run)
+                output, size = push_batches(block, query, batches, self, run, kind)
                 self.give_back(size)
                 self.take_output(instance, query, output, 0)
                 if output.state == OutputState.DONE:
