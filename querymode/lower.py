@@ -186,8 +186,8 @@ class Stage:
         self.one_row_lanes = False
         #: The lanes' answers leave in so many parts, and the final plan may run over each part alone.
         self.partition_count = 0
-        #: Lanes also let rows pass that grouping does not make fewer, in as many parts behind those of states.
-        #: The final plan then begins with the partial aggregate, and states enter behind it.
+        #: Lanes also let rows pass that grouping does not make fewer, in as many parts behind those of
+        #: states. The final plan then begins with the partial aggregate, and states enter behind it.
         self.takes_rows = False
         #: Deals answers out that left undivided, each lane's groups being few.
         self.deal: bytes | None = None
@@ -520,12 +520,10 @@ class _Lowering:
         partitioned = bool(node.keys) and (pipe.row_count is None or pipe.row_count >= PARTITION_ROWS_MIN)
         count = _partition_count(pipe.row_count) if partitioned else 0
         rows = _passing_fields(node, pipe.lines) if is_split and partitioned else None
+        limit = (GROUP_LIMIT if partitioned else 0) | (0 if rows is None else ROWS_PASS)
         for line in pipe.lines:
             if is_split:
-                limit = GROUP_LIMIT if partitioned else 0
-                line.wire.aggregate(
-                    node, AggregatePhase.PARTIAL, limit if rows is None else limit | ROWS_PASS
-                )
+                line.wire.aggregate(node, AggregatePhase.PARTIAL, limit)
                 if partitioned:
                     line.wire.partition_by_first(count, len(node.keys))
             elif partitioned:

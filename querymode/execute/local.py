@@ -20,7 +20,7 @@ from querymode.memory_table import MemoryTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from querymode._wasm import Instance
@@ -332,9 +332,9 @@ class QueryRun:
         following.branches = (branch,)
         if stage is self.last:
             self.last = following
-        return (
-            self._run_over(following, rows, states) if stage.takes_rows else self._run_over(following, states)
-        )
+        if stage.takes_rows:
+            return self._run_over(following, rows, states)
+        return self._run_over(following, states)
 
     def _run_over(
         self, stage: Stage, lanes: list[list[bytes]], states: Sequence[list[bytes]] = ()
