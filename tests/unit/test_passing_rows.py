@@ -201,7 +201,6 @@ def test_a_long_lane_takes_samples(instance: Instance) -> None:
     engine.schema = Schema([field for field in step.input.schema if field[0] != "unused"])
     rows = engine.table([batch for batch in batches if PARTS <= batch[0] < UNDIVIDED])
     assert rows.num_rows == 1 << 19
-    assert rows["k"].to_pylist() != sorted(rows["k"].to_pylist())
     assert rows["k"].equals(rows["v"])
     # Both go into the final plan, the states behind its first step.
     final = Engine(instance, engine.schema, final_plan(step).steps)
