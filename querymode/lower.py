@@ -39,7 +39,7 @@ from querymode.prune import rewrite
 from querymode.rewrite import substitute
 from querymode.schema import Schema
 from querymode.steps import encode_plan
-from querymode.types import value_size
+from querymode.types import BOOL, value_size
 from querymode.wire import Wire, state_fields
 
 TYPE_CHECKING = False
@@ -164,9 +164,9 @@ class Stage:
         "one_row_lanes",
         "partition_count",
         "root",
+        "rows_final",
         "rows_needed",
         "schema",
-        "takes_rows",
         "top",
     )
 
@@ -187,8 +187,9 @@ class Stage:
         #: The lanes' answers leave in so many parts, and the final plan may run over each part alone.
         self.partition_count = 0
         #: Lanes also let rows pass that grouping does not make fewer, in as many parts behind those of
-        #: states. The final plan then begins with the partial aggregate, and states enter behind it.
-        self.takes_rows = False
+        #: states. The final plan then begins with the partial aggregate, and states enter behind it. This
+        #: one is for parts that have no states.
+        self.rows_final: bytes | None = None
         #: Deals answers out that left undivided, each lane's groups being few.
         self.deal: bytes | None = None
         #: Every lane gives its first rows by this key, and the final plan the first of those.
@@ -291,6 +292,8 @@ class _Pipe:
         self.parallel = parallel
         #: At most so many rows, if that is known.
         self.row_count = row_count
+        #: What a final plan does in one step with rows that passed, and in its first two with states too.
+        self.rows_step: bytes | None = None
 
     @property
     def schema(self) -> Schema:
@@ -331,7 +334,11 @@ class _Pipe:
             branches.append(branch)
         stage.branches = tuple(branches)
         if self.is_final:
-            stage.final = self.lines[0].wire.encoded()
+            wire = self.lines[0].wire
+            stage.final = wire.encoded()
+            if self.rows_step is not None:
+                steps = [self.rows_step, *wire.steps[2:]]
+                stage.rows_final = encode_plan(wire.fields, steps, wire.build_count)
             stage.final_builds = tuple(self.lines[0].builds)
             stage.final_nodes = tuple(self.lines[0].nodes)
         return stage
@@ -536,7 +543,9 @@ class _Lowering:
             deal.partition_by_first(count, len(node.keys))
             pipe.stage.deal = deal.encoded()
         if rows is not None:
-            pipe.stage.takes_rows = True
+            whole = Wire(rows)
+            whole.aggregate(node, AggregatePhase.COMPLETE)
+            (pipe.rows_step,) = whole.steps
             final = Wire(rows)
             final.aggregate(node, AggregatePhase.PARTIAL)
         else:
@@ -689,7 +698,7 @@ def _passing_fields(node: GroupBy, lines: Sequence[_Line]) -> Schema | None:
         return None
     found = [[field for field in line.wire.schema if field[0] in names] for line in lines]
     keys = {key.name for _, key in node.keys if isinstance(key, Column)}
-    if any(value_size(data_type) == 0 and name not in keys for name, data_type in found[0]):
+    if any(not (value_size(kind) or kind == BOOL or name in keys) for name, kind in found[0]):
         return None
     return Schema(found[0]) if all(fields == found[0] for fields in found) else None
 

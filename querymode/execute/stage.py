@@ -514,12 +514,13 @@ class StageRun:
         """What the final plan takes behind its first step, and what it takes there: run by run, or as one."""
         if self.stage.merges:
             return [], [deque(batch.data for batch in lane) for lane in self.answers]
+        takes_both = self.stage.rows_final is not None
         states: deque[bytes] = deque()
         rows: deque[bytes] = deque()
         for lane in self.answers:
             for batch in lane:
                 has_passed = self.stage.partition_count <= batch.partition < UNDIVIDED
-                (states if self.stage.takes_rows and not has_passed else rows).append(batch.data)
+                (rows if has_passed or not takes_both else states).append(batch.data)
         return [states], [rows]
 
     def _run_final(self, instance: Instance) -> None:
