@@ -19,6 +19,8 @@ BUILD_BLOOM = 2
 IN_BUILD_BLOOM = 1
 IN_BUILD_NULL_AWARE = 2
 UNDIVIDED = 4294967295
+LISTED = 4294967294
+ROWS_PASS = 2147483648
 PLAN_LAST = 1
 PLAN_ROUND = 2
 PLAN_UNSURE = 4
@@ -169,6 +171,7 @@ class SourceKind(IntEnum):
     COLUMNS = 3
     QMCB_LIST = 4
     LANES = 5
+    STATES_LIST = 6
 
 
 class TextFormat(IntEnum):
@@ -382,6 +385,9 @@ NEED_HEADER_OFFSETS = {"need_count": 0, "live_count": 4, "plan": 8, "is_index": 
 NEED_FORMAT = "<QII"
 NEED_SIZE = 16
 NEED_OFFSETS = {"offset": 0, "size": 8, "owner": 12}
+PART_FORMAT = "<IIII"
+PART_SIZE = 16
+PART_OFFSETS = {"address": 0, "size": 4, "row_count": 8, "partition": 12}
 
 # name: (parameters, results) in wasm types
 EXPORTS = {

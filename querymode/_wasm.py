@@ -99,6 +99,7 @@ _TRAP_WORDS = {
 
 _SOURCE = struct.Struct(_abi.SOURCE_FORMAT)
 _OUTPUT = struct.Struct(_abi.OUTPUT_FORMAT)
+_PART = struct.Struct(_abi.PART_FORMAT)
 _SEGMENT_SIZE = struct.calcsize(_abi.SEGMENT_FORMAT)
 _HANDLE = struct.Struct("<I")
 _DETAIL = struct.Struct(_abi.ERROR_DETAIL_FORMAT)
@@ -962,6 +963,10 @@ class Instance:
     def query_next(self, query: int) -> Output:
         self._check(self.qm_query_next(query, self._output))
         return self._read_output()
+
+    def listed_parts(self, output: Output) -> list[tuple[int, int, int, int]]:
+        """Address, size, rows and partition of the batches that an output of `LISTED` is."""
+        return list(_PART.iter_unpack(self.view(output.address, output.size)))
 
     def query_close(self, query: int) -> None:
         self._check(self.qm_query_close(query))

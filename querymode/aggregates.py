@@ -75,6 +75,11 @@ def is_splittable(call: Aggregate) -> bool:
     return call.op != AggregateOp.MEDIAN and call.op not in _PERCENTILES
 
 
+def depends_on_order(call: Aggregate) -> bool:
+    """Whether the rows' order shows in the answer."""
+    return call.op in _PICKS or call.op == AggregateOp.STRING_AGG
+
+
 def result_type(call: Aggregate, argument: DataType) -> DataType:
     """What it gives for a value of that type. Refuses what it is not defined for."""
     taken = argument_type(call, argument)

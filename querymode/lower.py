@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from querymode._abi import AggregatePhase
-from querymode.aggregates import is_splittable
+from querymode._abi import ROWS_PASS, AggregatePhase
+from querymode.aggregates import depends_on_order, is_splittable
 from querymode.bind import bind, bind_keys, columns_of
 from querymode.errors import error
 from querymode.expr import Cast, Column, Expr
@@ -39,6 +39,7 @@ from querymode.prune import rewrite
 from querymode.rewrite import substitute
 from querymode.schema import Schema
 from querymode.steps import encode_plan
+from querymode.types import BOOL, value_size
 from querymode.wire import Wire, state_fields
 
 TYPE_CHECKING = False
@@ -165,6 +166,7 @@ class Stage:
         "one_row_lanes",
         "partition_count",
         "root",
+        "rows_final",
         "rows_needed",
         "schema",
         "top",
@@ -186,6 +188,10 @@ class Stage:
         self.one_row_lanes = False
         #: The lanes' answers leave in so many parts, and the final plan may run over each part alone.
         self.partition_count = 0
+        #: Lanes also let rows pass that grouping does not make fewer, in as many parts behind those of
+        #: states. The final plan then begins with the partial aggregate, and states enter behind it. This
+        #: one is for parts that have no states.
+        self.rows_final: bytes | None = None
         #: Deals answers out that left undivided, each lane's groups being few.
         self.deal: bytes | None = None
         #: Every lane gives its first rows by this key, and the final plan the first of those.
@@ -290,6 +296,8 @@ class _Pipe:
         self.parallel = parallel
         #: At most so many rows, if that is known.
         self.row_count = row_count
+        #: What a final plan does in one step with rows that passed, and in its first two with states too.
+        self.rows_step: bytes | None = None
 
     @property
     def schema(self) -> Schema:
@@ -330,8 +338,12 @@ class _Pipe:
             branches.append(branch)
         stage.branches = tuple(branches)
         if self.is_final:
-            stage.final = self.lines[0].wire.encoded()
-            stage.merge_steps = self.lines[0].wire.merge_steps()
+            wire = self.lines[0].wire
+            stage.final = wire.encoded()
+            stage.merge_steps = wire.merge_steps()
+            if self.rows_step is not None:
+                steps = [self.rows_step, *wire.steps[2:]]
+                stage.rows_final = encode_plan(wire.fields, steps, wire.build_count)
             stage.final_builds = tuple(self.lines[0].builds)
             stage.final_nodes = tuple(self.lines[0].nodes)
         return stage
@@ -519,9 +531,11 @@ class _Lowering:
         states = state_fields(node, pipe.schema) if is_split else None
         partitioned = bool(node.keys) and (pipe.row_count is None or pipe.row_count >= PARTITION_ROWS_MIN)
         count = _partition_count(pipe.row_count) if partitioned else 0
+        rows = _passing_fields(node, pipe.lines) if is_split and partitioned else None
+        limit = (GROUP_LIMIT if partitioned else 0) | (0 if rows is None else ROWS_PASS)
         for line in pipe.lines:
             if is_split:
-                line.wire.aggregate(node, AggregatePhase.PARTIAL, GROUP_LIMIT if partitioned else 0)
+                line.wire.aggregate(node, AggregatePhase.PARTIAL, limit)
                 if partitioned:
                     line.wire.partition_by_first(count, len(node.keys))
             elif partitioned:
@@ -533,7 +547,14 @@ class _Lowering:
             deal = Wire(pipe.schema, states)
             deal.partition_by_first(count, len(node.keys))
             pipe.stage.deal = deal.encoded()
-        final = Wire(pipe.schema, states)
+        if rows is not None:
+            whole = Wire(rows)
+            whole.aggregate(node, AggregatePhase.COMPLETE)
+            (pipe.rows_step,) = whole.steps
+            final = Wire(rows)
+            final.aggregate(node, AggregatePhase.PARTIAL)
+        else:
+            final = Wire(pipe.schema, states)
         final.aggregate(node, AggregatePhase.FINAL if is_split else AggregatePhase.COMPLETE)
         pipe.begin_final(final, parallel=partitioned)
         return pipe
@@ -669,6 +690,22 @@ def _partition_count(row_count: int | None) -> int:
     if row_count is None:
         return PARTITION_COUNT_MAX // 4
     return max(8, min(PARTITION_COUNT_MAX, row_count // PARTITION_ROWS))
+
+
+def _passing_fields(node: GroupBy, lines: Sequence[_Line]) -> Schema | None:
+    """The columns of rows that pass an aggregate by; None where states are to be preferred.
+
+    States keep the order of rows, and they may be far smaller than texts that are only counted. The engine
+    finds the columns itself, in the order of each line's own.
+    """
+    names = node.columns_read(None)
+    if not names or any(depends_on_order(call) for _, call in node.calls):
+        return None
+    found = [[field for field in line.wire.schema if field[0] in names] for line in lines]
+    keys = {key.name for _, key in node.keys if isinstance(key, Column)}
+    if any(not (value_size(kind) or kind == BOOL or name in keys) for name, kind in found[0]):
+        return None
+    return Schema(found[0]) if all(fields == found[0] for fields in found) else None
 
 
 def _reads_only(key: Expr, schema: Schema) -> bool:

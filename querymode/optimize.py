@@ -5,6 +5,7 @@
     filters        go down to the scans, and become keys of joins on their way
     joins          inner, semi and anti ones are put in an order by estimated size; the smaller side is built
     reduction      the large side of a semi, anti or left join is cut down to the keys of the small one first
+    distinct       what is counted once for every value is grouped by it (distinct.py)
 
 A node that several others read is rewritten once, and stays one node.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 from querymode._abi import CompareOp
 from querymode.bind import columns_of
 from querymode.common import share
+from querymode.distinct import count_groups
 from querymode.expr import And, Between, Column, Compare, Expr, InList, IsNull, Like, Literal, Not, Or
 from querymode.fewer_keys import fewer_keys
 from querymode.fold import fold
@@ -53,7 +55,7 @@ SOUGHT_PART = 0.7
 def optimize(node: Node) -> Node:
     """The plan to run."""
     node = rebuilt(fold(node), _with_fewer_keys)
-    return share(node if _is_settled(node) else _Optimizer(node).result())
+    return share(count_groups(node if _is_settled(node) else _Optimizer(node).result()))
 
 
 def _with_fewer_keys(node: Node) -> Node:

@@ -346,36 +346,59 @@ def push_morsel(
 
 
 class BatchFeed(Feed):
-    """Batches that an earlier stage left: a list for every lane."""
+    """Batches that an earlier stage left: a list for every lane.
 
-    def __init__(self, first: int, lanes: Sequence[Sequence[bytes]], *, consume: bool) -> None:
+    `states`: batches that enter behind the plan's first step, before the others.
+    """
+
+    def __init__(
+        self,
+        first: int,
+        lanes: Sequence[Sequence[bytes]],
+        *,
+        consume: bool,
+        states: Sequence[Sequence[bytes]] = (),
+    ) -> None:
         super().__init__(first, len(lanes))
         self._batches = [deque(lane) for lane in lanes]
+        self._states = [deque(lane) for lane in states]
         #: Whether nobody else wants them: what has been pushed need not be held any more.
         self._consume = consume
 
     def run(self, instance: Instance, query: int, sink: Sink) -> None:
         block = InputBlock(instance)
         while (lane := sink.next_lane(instance, self)) is not None:
-            batches = self._batches[lane - self.first]
-            while batches:
-                output, size = push_batches(block, query, batches, sink)
-                if self._consume:
-                    sink.give_back(size)
-                sink.take_output(instance, query, output, lane)
-                if output.state == OutputState.DONE:
-                    break
-            if self._consume and batches:
-                sink.give_back(sum(map(len, batches)))
-            batches.clear()
+            if self._states:
+                states = self._states[lane - self.first]
+                self._push(block, query, states, sink, lane, SourceKind.STATES_LIST)
+            self._push(block, query, self._batches[lane - self.first], sink, lane, SourceKind.QMCB_LIST)
             sink.allow(instance)
             sink.take_output(instance, query, instance.query_finish(query), lane)
             sink.lane_finished(lane)
         block.free()
 
+    def _push(
+        self, block: InputBlock, query: int, batches: deque[bytes], sink: Sink, lane: int, kind: SourceKind
+    ) -> None:
+        while batches:
+            output, size = push_batches(block, query, batches, sink, kind=kind)
+            if self._consume:
+                sink.give_back(size)
+            sink.take_output(block.instance, query, output, lane)
+            if output.state == OutputState.DONE:
+                break
+        if self._consume and batches:
+            sink.give_back(sum(map(len, batches)))
+        batches.clear()
+
 
 def push_batches(
-    block: InputBlock, query: int, batches: deque[bytes], sink: Sink, run: int = 0
+    block: InputBlock,
+    query: int,
+    batches: deque[bytes],
+    sink: Sink,
+    run: int = 0,
+    kind: SourceKind = SourceKind.QMCB_LIST,
 ) -> tuple[Output, int]:
     """As many batches as make a morsel, by one call: partial answers are many and small. And their size."""
     instance = block.instance
@@ -387,14 +410,14 @@ def push_batches(
         size += 4 + len(batch)
     taken = size - 2 * len(parts)  # of every pair, four bytes were the size
     if size <= SCRATCH_SIZE_MAX:
-        return instance.query_push(query, SourceKind.QMCB_LIST, data=b"".join(parts), handle=run), taken
+        return instance.query_push(query, kind, data=b"".join(parts), handle=run), taken
     sink.allow(instance)
     address = block.place(size)
     position = address
     for part in parts:
         instance.write(position, part)
         position += len(part)
-    output = instance.query_push(query, SourceKind.QMCB_LIST, address=address, size=size, handle=run)
+    output = instance.query_push(query, kind, address=address, size=size, handle=run)
     return output, taken
 
 

@@ -321,20 +321,33 @@ class QueryRun:
     def _run_partitions(self, stage: Stage, lanes: list[list[Batch]]) -> list[list[Batch]]:
         """The final plan over every partition of the lanes' answers."""
         assert stage.final is not None
-        parts: list[list[bytes]] = [[] for _ in range(stage.partition_count)]
+        count = stage.partition_count
+        parts: list[list[bytes]] = [[] for _ in range(2 * count)]
         for lane in self._divided(stage, lanes):
             for batch in lane:
                 parts[batch.partition].append(batch.data)
-        filled = [part for part in parts if part]
+        with_states = [number for number in range(count) if parts[number]]
+        only_rows = [number for number in range(count) if parts[number + count] and not parts[number]]
         following = Stage()
         following.schema = stage.schema
-        branch = Branch(StageOutput(stage, gather=False))
-        branch.plan, branch.builds = stage.final, stage.final_builds
-        branch.nodes = stage.final_nodes
-        following.branches = (branch,)
+        branches, feeds = [], []
+        if with_states:
+            branches.append(_final_branch(stage, stage.final))
+            states = [parts[number] for number in with_states]
+            if stage.rows_final is None:
+                feeds.append(BatchFeed(0, states, consume=True))
+            else:
+                rows = [parts[number + count] for number in with_states]
+                feeds.append(BatchFeed(0, rows, consume=True, states=states))
+        if only_rows:
+            assert stage.rows_final is not None
+            branches.append(_final_branch(stage, stage.rows_final))
+            rows = [parts[number + count] for number in only_rows]
+            feeds.append(BatchFeed(len(with_states), rows, consume=True))
+        following.branches = tuple(branches)
         if stage is self.last:
             self.last = following
-        return self._run_over(following, filled)
+        return self._run_over(following, feeds)
 
     def _run_ranges(
         self, stage: Stage, ranges: Sequence[Range], lanes: list[list[Batch]]
@@ -355,9 +368,9 @@ class QueryRun:
         run.run()
         return [list(lane) for lane in run.answers]
 
-    def _run_over(self, stage: Stage, lanes: list[list[bytes]]) -> list[list[Batch]]:
-        """A stage of one branch over batches, which it gives back as it goes."""
-        run = StageRun(self, stage, [BatchFeed(0, lanes, consume=True)], self.workers(len(lanes)))
+    def _run_over(self, stage: Stage, feeds: list[BatchFeed]) -> list[list[Batch]]:
+        """A stage over batches, which it gives back as it goes."""
+        run = StageRun(self, stage, feeds, self.workers(sum(feed.lane_count for feed in feeds)))
         run.run()
         return [list(lane) for lane in run.answers]
 
@@ -372,7 +385,7 @@ class QueryRun:
         branch.plan = stage.deal
         dealing.branches = (branch,)
         # A lane each, though it be empty: the answers stay in the lanes' order.
-        dealt = self._run_over(dealing, whole)
+        dealt = self._run_over(dealing, [BatchFeed(0, whole, consume=True)])
         parted = [[batch for batch in lane if batch.partition != UNDIVIDED] for lane in lanes]
         return [[*lane, *answer] for lane, answer in zip(parted, dealt, strict=True)]
 
@@ -512,3 +525,11 @@ class QueryRun:
         from querymode.execute.key_ranges import bounds
 
         return lambda instance: bounds(instance, branch.key_ranges, self)
+
+
+def _final_branch(stage: Stage, plan: bytes) -> Branch:
+    """Partitions of a stage's answers through its final plan, or that for rows, which is a step shorter."""
+    branch = Branch(StageOutput(stage, gather=False))
+    branch.plan, branch.builds = plan, stage.final_builds
+    branch.nodes = stage.final_nodes if plan is stage.final else stage.final_nodes[1:]
+    return branch

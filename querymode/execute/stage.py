@@ -17,7 +17,7 @@ import time
 from collections import deque
 
 from querymode import _pool, _wasm
-from querymode._abi import UNDIVIDED, OutputState
+from querymode._abi import LISTED, UNDIVIDED, OutputState, SourceKind
 from querymode.errors import MemoryExceededError, error
 from querymode.execute import ranges, threads
 from querymode.execute.feeds import InputBlock, push_batches
@@ -430,12 +430,21 @@ class StageRun:
     def take_output(self, instance: Instance, query: int, output: Output, lane: int) -> None:
         """Copies out what a call left, and what waits behind it."""
         while True:
-            if output.address:
+            if output.partition == LISTED:
+                self._take_parts(instance, output, lane)
+            elif output.address:
                 # Nobody else looks at an unfinished lane, but for its number of rows, and a stream's reader.
                 self._deliver(lane, self._copied(instance, output, lane))
             if output.state != OutputState.MORE_OUTPUT:
                 return
             output = instance.query_next(query)
+
+    def _take_parts(self, instance: Instance, output: Output, lane: int) -> None:
+        """Many partitions by one call."""
+        parts = instance.listed_parts(output)
+        self._hold(sum(size for _, size, _, _ in parts), lane)
+        for address, size, row_count, partition in parts:
+            self._deliver(lane, Batch(instance.read(address, size), size, row_count, partition))
 
     def _exports(self) -> bool:
         """Whether what a plan makes now is the answer, and somebody wants it in a form of their own."""
@@ -555,6 +564,19 @@ class StageRun:
             self.ranges = ranges.find_ranges(instance, self.stage.merge_steps, runs, count, self)
         return len(self.ranges) > 1
 
+    def _final_batches(self) -> tuple[list[deque[bytes]], list[deque[bytes]]]:
+        """What the final plan takes behind its first step, and what it takes there: run by run, or as one."""
+        if self.stage.merges:
+            return [], [deque(batch.data for batch in lane) for lane in self.answers]
+        takes_both = self.stage.rows_final is not None
+        states: deque[bytes] = deque()
+        rows: deque[bytes] = deque()
+        for lane in self.answers:
+            for batch in lane:
+                has_passed = self.stage.partition_count <= batch.partition < UNDIVIDED
+                (rows if has_passed or not takes_both else states).append(batch.data)
+        return [states], [rows]
+
     def _run_final(self, instance: Instance) -> None:
         """Over the lanes' answers, in their order."""
         if self.stage.partition_count and sum(self.rows) > self._gather_rows_max():
@@ -563,17 +585,16 @@ class StageRun:
         if self._find_ranges(instance):
             return
         assert self.stage.final is not None
-        lanes = [deque(batch.data for batch in lane) for lane in self.answers]
+        states, lanes = self._final_batches()
         self.answers, self.rows, self.finished = [deque()], [0], [False]
         self.finalising = True
         builds = _Builds(self, instance)
         query = self._open(instance, self.stage.final, builds.handles(self.stage.final_builds))
         block = InputBlock(instance)
-        if not self.stage.merges:
-            lanes = [deque(batch for lane in lanes for batch in lane)]
-        for run, batches in enumerate(lanes):
+        kinds = [SourceKind.STATES_LIST] * len(states) + [SourceKind.QMCB_LIST] * len(lanes)
+        for run, (kind, batches) in enumerate(zip(kinds, [*states, *lanes], strict=True)):
             while batches:
-                output, size = push_batches(block, query, batches, self, run)
+                output, size = push_batches(block, query, batches, self, run, kind)
                 self.give_back(size)
                 self.take_output(instance, query, output, 0)
                 if output.state == OutputState.DONE:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from querymode import _wasm
-from querymode._abi import ArithmeticOp, ExpressionTag, NodeTag, OutputState, SourceKind, TypeTag
+from querymode._abi import LISTED, ArithmeticOp, ExpressionTag, NodeTag, OutputState, SourceKind, TypeTag
 from querymode._wasm import Cancelled, Instance
 from querymode.arrow import from_arrow, to_arrow
 from querymode.errors import MemoryExceededError, QueryModeError
@@ -81,7 +81,10 @@ class Engine:
     def _taken(self, output: _wasm.Output) -> list[tuple[int, bytes]]:
         taken = []
         while True:
-            if output.address:
+            if output.partition == LISTED:
+                for address, size, _, partition in self.instance.listed_parts(output):
+                    taken.append((partition, self.instance.read(address, size)))
+            elif output.address:
                 taken.append((output.partition, self.instance.read(output.address, output.size)))
             if output.state != OutputState.MORE_OUTPUT:
                 return taken

@@ -373,12 +373,28 @@ pub const SourceKind = enum(u32) {
     /// those a u32 count and its `ColumnReference`s. Every lane is finished, and the answers leave
     /// together as a `qmcb_list`: for plans whose lanes end in one small batch.
     lanes = 5,
+    /// As `qmcb_list`, for plans that begin with a partial aggregate: states of it, which go on behind it.
+    states_list = 6,
 };
 
 pub const TextFormat = enum(u32) { csv = 0, json = 1 };
 
 /// Stands for a partition: an aggregate's groups that are so few that all parts left together.
 pub const undivided: u32 = std.math.maxInt(u32);
+/// Stands for a partition: what lies at `address` are `Part`s, several batches with a partition each.
+pub const listed: u32 = undivided - 1;
+/// In the group limit of a partial aggregate before `partition`: rows that grouping does not make fewer
+/// leave as they are, with the columns that keys and arguments name, in the input's order. Their parts
+/// are numbered behind those of states.
+pub const rows_pass: u32 = 1 << 31;
+
+/// A batch of a partition.
+pub const Part = extern struct {
+    address: u32,
+    size: u32,
+    row_count: u32,
+    partition: u32,
+};
 
 /// What a call left for the host to read, until the next call on the same instance.
 pub const Output = extern struct {
@@ -387,7 +403,7 @@ pub const Output = extern struct {
     size: u32,
     row_count: u32,
     state: OutputState,
-    /// Of plans that end in `partition`: which part the rows belong to, or `undivided`. 0 else.
+    /// Of plans that end in `partition`: which part the rows belong to, `undivided` or `listed`. 0 else.
     partition: u32 = 0,
 };
 
@@ -550,7 +566,7 @@ pub const Control = extern struct {
 
 pub const structs = .{
     Output,      Source,  ColumnReference, BatchHeader, ColumnDescriptor, ErrorDetail, Control,
-    ScanRequest, Segment, NeedHeader,      Need,
+    ScanRequest, Segment, NeedHeader,      Need,        Part,
 };
 pub const enums = .{
     Status,       TypeTag,     TimeUnit,       NodeTag,    ExpressionTag, CompareOp,
@@ -574,6 +590,8 @@ pub const constants = .{
     .{ "IN_BUILD_BLOOM", in_build_bloom },
     .{ "IN_BUILD_NULL_AWARE", in_build_null_aware },
     .{ "UNDIVIDED", undivided },
+    .{ "LISTED", listed },
+    .{ "ROWS_PASS", rows_pass },
     .{ "PLAN_LAST", plan_last },
     .{ "PLAN_ROUND", plan_round },
     .{ "PLAN_UNSURE", plan_unsure },

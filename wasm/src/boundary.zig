@@ -281,12 +281,12 @@ fn query_push(handle: u32, source_address: u32, out: u32) Error!void {
     if (std.enums.fromInt(abi.SourceKind, std.mem.readInt(u32, bytes[0..4], .little)) == null) return error.InvalidHandle;
     const source = std.mem.bytesToValue(abi.Source, bytes[0..@sizeOf(abi.Source)]);
     query.run_number = if (source.kind == .batch) 0 else source.handle;
-    if (source.kind == .qmcb_list) return push_list(query, try input(source.address, source.size), out);
+    if (source.kind == .qmcb_list or source.kind == .states_list) return push_list(query, source.kind, try input(source.address, source.size), out);
     if (source.kind == .lanes) return push_lanes(query, try input(source.address, source.size), out);
     var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
     defer arena.deinit();
     const batch = switch (source.kind) {
-        .qmcb_list, .lanes => unreachable,
+        .qmcb_list, .states_list, .lanes => unreachable,
         .descriptor => try batch_import.import(arena.allocator(), try input(source.address, source.size), resolve),
         .batch => blk: {
             const slot = try slot_of(source.handle);
@@ -299,7 +299,7 @@ fn query_push(handle: u32, source_address: u32, out: u32) Error!void {
 }
 
 /// Several small batches by one call: the answers of many lanes on their way to the final plan.
-fn push_list(query: *pipeline.Query, bytes: []const u8, out: u32) Error!void {
+fn push_list(query: *pipeline.Query, kind: abi.SourceKind, bytes: []const u8, out: u32) Error!void {
     var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
     defer arena.deinit();
     var cursor: Cursor = .init(bytes);
@@ -307,7 +307,8 @@ fn push_list(query: *pipeline.Query, bytes: []const u8, out: u32) Error!void {
     while (cursor.remaining() > 0 and !saturated) {
         _ = arena.reset(.retain_capacity);
         const part = try cursor.read_bytes(try cursor.read_int(u32));
-        saturated = try query.take((try qmcb.decode(arena.allocator(), part)).batch);
+        const batch = (try qmcb.decode(arena.allocator(), part)).batch;
+        saturated = if (kind == .states_list) try query.take_states(batch) else try query.take(batch);
     }
     try write_output(out, query.hand_over());
 }

@@ -15,6 +15,7 @@ const batch_export = @import("batch_export.zig");
 const bitmap = @import("core/bitmap.zig");
 const column_module = @import("core/column.zig");
 const expression_module = @import("plan/expression.zig");
+const group_keys = @import("operator/group_keys.zig");
 const interrupt = @import("core/interrupt.zig");
 const plan_module = @import("plan/plan.zig");
 const qmcb = @import("qmcb.zig");
@@ -114,9 +115,14 @@ pub const Query = struct {
     names: []const []const u8,
     collector: []ColumnBuilder,
     collected_rows: u32 = 0,
+    /// Where rows go that an aggregate before a partition lets pass.
+    row_parts: ?PartitionOperator = null,
     pending: std.ArrayList(Piece) = .empty,
     /// Handed out by the last call.
     lent: ?Piece = null,
+    /// The same where the last call handed out a list of parts.
+    lent_parts: std.ArrayList(Piece) = .empty,
+    lent_list: []abi.Part = &.{},
     /// Answers leave as descriptors of the collected columns, which stay where they are.
     lends: bool = false,
     /// Builders that came back, for the rows after those that are being collected.
@@ -182,8 +188,15 @@ pub const Query = struct {
             };
             self.operators = operators[0 .. i + 1];
             if (operator.* == .gather) self.gathers = true;
+            if (node.step == .aggregate and node.step.aggregate.rows_pass) try self.open_row_parts(arena, i, fields);
             fields = node.output;
         }
+    }
+
+    fn open_row_parts(self: *Query, arena: std.mem.Allocator, place: usize, fields: []const schema.Field) Error!void {
+        const nodes = self.plan.nodes;
+        if (place + 2 != nodes.len or nodes[place + 1].step != .partition) return refuse("rows that pass with no partition behind");
+        self.row_parts = try .init_rows(self.gpa, arena, &nodes[place].step.aggregate, @intCast(nodes[place + 1].step.partition.count), fields);
     }
 
     fn open_collector(self: *Query, arena: std.mem.Allocator) Error!void {
@@ -241,10 +254,12 @@ pub const Query = struct {
             .merge => |*merge| merge.deinit(),
             .filter, .project, .limit, .gather, .repeat, .digest => {},
         };
+        if (self.row_parts) |*partition| partition.deinit();
         for (self.tables) |table| table.release();
         self.free_builders(self.collector);
+        self.take_back();
         if (self.spare) |spare| self.free_builders(spare);
-        if (self.lent) |lent| self.free_piece(lent);
+        self.lent_parts.deinit(self.gpa);
         for (self.pending.items) |piece| self.free_piece(piece);
         self.pending.deinit(self.gpa);
         self.scratch.deinit();
@@ -263,6 +278,7 @@ pub const Query = struct {
             .build => unreachable, // `refuse_ended`
             .digest => |*digest| digest.* = .{},
         };
+        if (self.row_parts) |*partition| partition.reset();
         assert(self.collected_rows == 0);
         self.emitted = false;
         self.saturated = false;
@@ -299,13 +315,25 @@ pub const Query = struct {
         try self.refuse_ended();
         errdefer self.failed = true;
         if (self.finished) try self.restart();
-        try self.check_input(batch);
+        try check_input(batch, self.plan.input);
         if (self.direct != null and !self.lends) {
             try self.emit_direct(batch, self.direct.?);
         } else {
             try self.push_chunks(&self.scratch, batch.columns, batch.row_count, 0);
             if (!self.gathers and self.collected_size() >= @min(output_size_min, output_limit())) try self.encode_collected();
         }
+        return self.saturated;
+    }
+
+    /// The same for states of the aggregate that the plan begins with: they go on behind it.
+    pub fn take_states(self: *Query, batch: Batch) Error!bool {
+        try self.refuse_ended();
+        errdefer self.failed = true;
+        const nodes = self.plan.nodes;
+        if (nodes.len < 2 or nodes[0].step != .aggregate or nodes[0].step.aggregate.phase != .partial) return refuse("states for a plan that takes rows alone");
+        if (self.finished) try self.restart();
+        try check_input(batch, nodes[0].output);
+        try self.push_chunks(&self.scratch, batch.columns, batch.row_count, 1);
         return self.saturated;
     }
 
@@ -451,6 +479,9 @@ pub const Query = struct {
     fn hand_out(self: *Query, idle: State) Output {
         self.take_back();
         if (self.pending.items.len == 0) return .{ .state = idle };
+        if (self.pending.items.len > 1 and self.has_partitions()) {
+            if (self.hand_out_parts(idle)) |output| return output else |_| {} // one by one, then
+        }
         const piece = self.pending.orderedRemove(0);
         self.lent = piece;
         return .{
@@ -464,6 +495,10 @@ pub const Query = struct {
     /// The host has read what the last call handed out. One set of builders is kept: its memory has been
     /// touched, and new memory is what costs.
     fn take_back(self: *Query) void {
+        for (self.lent_parts.items) |piece| self.free_piece(piece);
+        self.lent_parts.clearRetainingCapacity();
+        self.gpa.free(self.lent_list);
+        self.lent_list = &.{};
         const lent = self.lent orelse return;
         self.lent = null;
         if (!self.lends or self.spare != null) return self.free_piece(lent);
@@ -472,12 +507,30 @@ pub const Query = struct {
         self.spare = lent.builders;
     }
 
-    fn check_input(self: *Query, batch: Batch) Error!void {
-        if (batch.columns.len != self.plan.input.len) {
-            interrupt.describe("a batch of {d} columns for a plan of {d}", .{ batch.columns.len, self.plan.input.len });
+    /// All that waits: handing over a part takes longer than a few hundred rows of it.
+    fn hand_out_parts(self: *Query, idle: State) error{OutOfMemory}!Output {
+        const list = try self.gpa.alloc(abi.Part, self.pending.items.len);
+        var row_count: u32 = 0;
+        for (list, self.pending.items) |*part, piece| {
+            part.* = .{
+                .address = @truncate(@intFromPtr(piece.bytes.ptr)),
+                .size = @intCast(piece.bytes.len),
+                .row_count = piece.row_count,
+                .partition = piece.partition,
+            };
+            row_count +|= piece.row_count;
+        }
+        std.mem.swap(std.ArrayList(Piece), &self.pending, &self.lent_parts);
+        self.lent_list = list;
+        return .{ .bytes = std.mem.sliceAsBytes(list), .row_count = row_count, .state = idle, .partition = abi.listed };
+    }
+
+    fn check_input(batch: Batch, fields: []const schema.Field) Error!void {
+        if (batch.columns.len != fields.len) {
+            interrupt.describe("a batch of {d} columns for a plan of {d}", .{ batch.columns.len, fields.len });
             return error.SchemaMismatch;
         }
-        for (batch.columns, self.plan.input, 0..) |*column, field, i| {
+        for (batch.columns, fields, 0..) |*column, field, i| {
             if (same_storage(column.type, field.type)) continue;
             interrupt.describe_column(@intCast(i));
             interrupt.describe("column {s} is not stored as its type {s}", .{ field.name, @tagName(field.type.tag) });
@@ -574,7 +627,7 @@ pub const Query = struct {
                 .limit => |*limit| try self.apply_limit(arena, limit, &chunk),
                 .gather => {},
                 .aggregate => |*aggregate| {
-                    try aggregate.push(arena, &chunk);
+                    if (!try aggregate.push(arena, &chunk)) return self.pass_rows(arena, &chunk);
                     if (aggregate.is_full()) try self.flush_aggregate(aggregate, following);
                     return;
                 },
@@ -659,6 +712,13 @@ pub const Query = struct {
         return false;
     }
 
+    /// Rows that an aggregate does not take. Texts that only served as its keys may be codes.
+    fn pass_rows(self: *Query, arena: std.mem.Allocator, chunk: *const Chunk) Error!void {
+        var plain = chunk.*;
+        plain.columns = try group_keys.decoded(arena, chunk.columns);
+        try self.push_partitions(arena, &self.row_parts.?, &plain);
+    }
+
     fn push_partitions(self: *Query, arena: std.mem.Allocator, partition: *PartitionOperator, chunk: *const Chunk) Error!void {
         try partition.push(arena, chunk);
         if (self.gathers) return;
@@ -670,6 +730,7 @@ pub const Query = struct {
     }
 
     fn finish_partitions(self: *Query, partition: *PartitionOperator) Error!void {
+        if (self.row_parts) |*rows| try self.encode_partitions(rows);
         const place = self.operators.len - 1;
         const is_aggregate = place > 0 and self.operators[place - 1] == .aggregate;
         if (is_aggregate and !partition.has_parted and partition.row_total() <= undivided_rows) {
@@ -680,6 +741,10 @@ pub const Query = struct {
             self.pending.items[self.pending.items.len - 1].partition = abi.undivided;
             return partition.reset();
         }
+        try self.encode_partitions(partition);
+    }
+
+    fn encode_partitions(self: *Query, partition: *PartitionOperator) Error!void {
         for (partition.parts, 0..) |*part, i| if (part.row_count > 0) try self.encode_partition(partition, i);
     }
 
@@ -688,8 +753,8 @@ pub const Query = struct {
         var arena: std.heap.ArenaAllocator = .init(self.gpa);
         defer arena.deinit();
         partition.has_parted = true;
-        try self.encode(try partition.batch(arena.allocator(), index));
-        self.pending.items[self.pending.items.len - 1].partition = @intCast(index);
+        try self.encode_named(partition.names, try partition.batch(arena.allocator(), index));
+        self.pending.items[self.pending.items.len - 1].partition = partition.first_number + @as(u32, @intCast(index));
         partition.clear(index);
     }
 
@@ -782,10 +847,14 @@ pub const Query = struct {
     }
 
     fn encode(self: *Query, batch: Batch) Error!void {
-        const size = try qmcb.encoded_size(self.names, batch);
+        return self.encode_named(self.names, batch);
+    }
+
+    fn encode_named(self: *Query, names: []const []const u8, batch: Batch) Error!void {
+        const size = try qmcb.encoded_size(names, batch);
         const bytes = try self.gpa.alloc(u8, std.math.cast(usize, size) orelse return error.TooLarge);
         errdefer self.gpa.free(bytes);
-        qmcb.encode(bytes, self.names, batch);
+        qmcb.encode(bytes, names, batch);
         try self.pending.append(self.gpa, .{ .bytes = bytes, .row_count = batch.row_count });
         self.emitted = true;
     }

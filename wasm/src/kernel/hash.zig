@@ -12,8 +12,9 @@
 //! of a hash are good. Tables take slots and partitions from the top.
 //!
 //! Strings of up to 16 bytes, nearly all of them, are two words behind a mask and a few
-//! multiplications; longer ones go by blocks of 16 bytes, of which the last overlaps the one before
-//! instead of being filled up. No byte outside the value's buffer is read.
+//! multiplications, and those of up to 32 bytes four of them. Which they are is asked once for many: lengths
+//! around such a border would be mispredicted branches. Longer ones go by blocks of 16 bytes, of which the
+//! last overlaps the one before instead of being filled up. No byte outside the value's buffer is read.
 const std = @import("std");
 const bitmap = @import("../core/bitmap.zig");
 const column_file = @import("../core/column.zig");
@@ -77,14 +78,45 @@ pub inline fn combine(seed: u64, hash: u64) u64 {
 }
 
 pub fn hash_bytes(value: []const u8) u64 {
-    if (value.len > 16) return hash_long(value);
-    return hash_words(load_short(value), value.len);
+    return hash_bytes_at(value, 0, value.len);
 }
 
 inline fn hash_bytes_at(data: []const u8, start: usize, size: usize) u64 {
-    if (size > 16) return hash_long(data[start..][0..size]);
-    return hash_words(short_words(data, start, size), size);
+    if (size > folded_max) return hash_long(data[start..][0..size]);
+    return hash_words(if (size > 16) folded_words(data, start, size) else short_words(data, start, size), size);
 }
+
+/// Bytes that `folded_words` takes.
+pub const folded_max = 32;
+
+/// A value of up to 32 bytes at `start`: the words of its first 16 bytes, with those of the others mixed in.
+/// Values that differ in one of the four words only have different ones, and those of up to 16 bytes are
+/// what `short_words` says.
+pub inline fn folded_words(data: []const u8, start: usize, size: usize) [2]u64 {
+    if (data.len - start < folded_max) return folded_last(data[start..][0..size]);
+    const head: @Vector(16, u8) = data[start..][0..16].*;
+    const tail: @Vector(16, u8) = data[start + 16 ..][0..16].*;
+    const head_mask: @Vector(16, u8) = folded_masks[folded_max - size ..][0..16].*;
+    const tail_mask: @Vector(16, u8) = folded_masks[folded_max - size + 16 ..][0..16].*;
+    return fold(@bitCast(head & head_mask), @bitCast(tail & tail_mask));
+}
+
+/// The same near the end of a buffer.
+noinline fn folded_last(value: []const u8) [2]u64 {
+    if (value.len <= 16) return load_short(value);
+    const last: u128 = @bitCast(value[value.len - 16 ..][0..16].*);
+    return fold(@bitCast(value[0..16].*), @bitCast(last >> @intCast(8 * (folded_max - value.len))));
+}
+
+inline fn fold(head: @Vector(2, u64), tail: @Vector(2, u64)) [2]u64 {
+    return .{
+        head[0] ^ std.math.rotl(u64, tail[0] *% multiplier_b, 32),
+        head[1] ^ std.math.rotl(u64, tail[1] *% multiplier_c, 32),
+    };
+}
+
+/// Thirty-two bytes from position 32 - n on: n times 0xFF, then zeros.
+const folded_masks: [64]u8 = @as([32]u8, @splat(0xFF)) ++ @as([32]u8, @splat(0));
 
 /// A value of up to 16 bytes at `start`, filled up with zeros; reads past its end where `data` goes
 /// on, and masks what it read.
@@ -127,7 +159,7 @@ pub fn colliding_value(number: u64) [16]u8 {
 }
 
 fn hash_long(value: []const u8) u64 {
-    assert(value.len > 16);
+    assert(value.len > folded_max);
     var state: u64 = @as(u64, value.len) *% multiplier_c;
     var position: usize = 0;
     while (position + 16 < value.len) : (position += 16) state = absorb(state, value[position..][0..16]);
@@ -212,8 +244,18 @@ inline fn widen(comptime T: type, value: T) f64 {
 
 fn fill_bytes(column: *const Column, start: u32, hashes: []u64) void {
     const offsets = column.offsets[start..][0 .. hashes.len + 1];
-    for (hashes, offsets[0..hashes.len], offsets[1..]) |*to, from, end| {
-        to.* = hash_bytes_at(column.data, from, end - from);
+    var longest: u32 = 0;
+    for (offsets[0..hashes.len], offsets[1..]) |from, end| longest = @max(longest, end - from);
+    switch (longest) {
+        0...16 => for (hashes, offsets[0..hashes.len], offsets[1..]) |*to, from, end| {
+            to.* = hash_words(short_words(column.data, from, end - from), end - from);
+        },
+        17...folded_max => for (hashes, offsets[0..hashes.len], offsets[1..]) |*to, from, end| {
+            to.* = hash_words(folded_words(column.data, from, end - from), end - from);
+        },
+        else => for (hashes, offsets[0..hashes.len], offsets[1..]) |*to, from, end| {
+            to.* = hash_bytes_at(column.data, from, end - from);
+        },
     }
 }
 

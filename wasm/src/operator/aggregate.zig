@@ -11,8 +11,10 @@
 //! Without keys there is one group, and the reductions of kernel/reduce.zig run over whole chunks.
 //!
 //! With a group limit a partial aggregate hands over its groups as soon as it has that many and starts
-//! anew. If that did not halve the rows, the rest of the lane passes as groups of one row each. Both
-//! depend on the lane's rows alone.
+//! anew. If that did not halve the rows, the next ones pass: as they are, where whoever comes behind takes
+//! rows too, else as groups of one row each. Where rows pass as they are, the first chunk that comes to an
+//! empty table is a sample: if it has hardly fewer groups than rows, it passes already. All of this depends
+//! on the lane's rows alone.
 const std = @import("std");
 const accumulator_module = @import("accumulator.zig");
 const bitmap = @import("../core/bitmap.zig");
@@ -34,6 +36,11 @@ const assert = std.debug.assert;
 pub const selected_rows = rows_module.selected_rows;
 
 pub const Error = error{ Cancelled, OutOfMemory, OutOfRange, NotSupported, TooLarge };
+
+/// Rows of a chunk that say something of how groups repeat.
+const sample_rows_min = 4096;
+/// After so many rows have passed, another sample is taken: a long lane may change.
+const passing_rows_max = 1 << 18;
 
 const RowSet = struct {
     filter: ?u32,
@@ -65,10 +72,10 @@ pub const AggregateOperator = struct {
     feeds: []Feed,
     /// The row set and the feeds of every call, those in the order its answer needs them.
     parts: []const Parts,
-    /// Groups of one row each: the table would not have made them fewer.
+    /// Rows pass, or groups of one row each: the table would not have made them fewer.
     passes: bool = false,
     pass_count: u32 = 0,
-    /// Rows since the table was empty.
+    /// Rows since the table was empty, or since they began to pass.
     row_count: u64 = 0,
     /// The columns that `finish` made, and what a chunk of them needs on its way.
     answer: std.heap.ArenaAllocator,
@@ -144,17 +151,22 @@ pub const AggregateOperator = struct {
         for (self.feeds) |*feed| try feed.accumulator.grow_to(self.gpa, count);
     }
 
-    /// Takes rows in.
-    pub fn push(self: *AggregateOperator, arena: std.mem.Allocator, chunk: *const Chunk) Error!void {
+    /// Takes rows in; false when they should pass as they are.
+    pub fn push(self: *AggregateOperator, arena: std.mem.Allocator, chunk: *const Chunk) Error!bool {
+        const count = chunk.selected_count();
+        if (self.passes and self.node.rows_pass) {
+            self.row_count += count;
+            if (self.row_count >= passing_rows_max) try self.reset();
+            return false;
+        }
         const arguments = try arena.alloc(?Column, self.node.arguments.len);
         @memset(arguments, null);
         const input: Input = .{ .arena = arena, .chunk = chunk, .arguments = arguments };
-        self.row_count += chunk.selected_count();
-        if (self.groups != null) {
-            try self.push_groups(&input);
-        } else for (self.sets) |*set| {
-            try self.push_all(&input, set);
-        }
+        const is_sample = self.node.rows_pass and self.row_count == 0 and count >= sample_rows_min;
+        self.row_count += count;
+        if (self.groups != null) return self.push_groups(&input, is_sample);
+        for (self.sets) |*set| try self.push_all(&input, set);
+        return true;
     }
 
     /// Whether the groups should be handed over now.
@@ -186,9 +198,16 @@ pub const AggregateOperator = struct {
 
     // ---- with keys ----
 
-    fn push_groups(self: *AggregateOperator, input: *const Input) Error!void {
+    fn push_groups(self: *AggregateOperator, input: *const Input, is_sample: bool) Error!bool {
         const all = try self.group_rows(input);
-        if (all.count() == 0) return;
+        if (all.count() == 0) return true;
+        if (is_sample and all.group_count > all.count() / 8 * 7) {
+            try self.restart();
+            self.row_count = all.count();
+            self.passes = true;
+            return false;
+        }
+        try self.grow_to(all.group_count);
         for (self.sets) |*set| {
             const rows = try self.choose_rows(input, set, &all);
             if (set.is_counted) set.counts.update(&rows);
@@ -199,6 +218,7 @@ pub const AggregateOperator = struct {
                 try feed.accumulator.update(self.gpa, input.arena, columns[0..feed.arguments.len], &rows);
             }
         }
+        return true;
     }
 
     fn group_rows(self: *AggregateOperator, input: *const Input) Error!Rows {
@@ -217,7 +237,6 @@ pub const AggregateOperator = struct {
         } else {
             try table.find_or_add(arena, columns, rows, groups);
         }
-        try self.grow_to(self.group_count());
         return .{ .rows = rows, .groups = groups, .group_count = self.group_count() };
     }
 

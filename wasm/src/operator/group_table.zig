@@ -668,22 +668,38 @@ const Texts = struct {
         return if (self.rows) |chosen| chosen[i] else i;
     }
     noinline fn read_keys(self: Texts, first: usize, keys: []Pair) void {
-        const data = self.column.data;
-        for (keys, first..) |*to, i| {
-            const start = self.column.offsets[self.row(i)];
-            const size = self.column.offsets[self.row(i) + 1] - start;
-            to.extra = size;
-            to.words = if (size <= 16) hash.short_words(data, start, size) else long_words(data[start..][0..size]);
+        // Lengths on both sides of a border would be mispredicted branches.
+        switch (self.longest(first, keys.len)) {
+            0...16 => for (keys, first..) |*to, i| {
+                const start, to.extra = self.span(i);
+                to.words = hash.short_words(self.column.data, start, to.extra);
+            },
+            17...hash.folded_max => for (keys, first..) |*to, i| {
+                const start, to.extra = self.span(i);
+                to.words = hash.folded_words(self.column.data, start, to.extra);
+            },
+            else => for (keys, first..) |*to, i| {
+                const start, to.extra = self.span(i);
+                to.words = if (to.extra <= hash.folded_max) hash.folded_words(self.column.data, start, to.extra) else long_words(self.column.data[start..][0..to.extra]);
+            },
         }
     }
+    inline fn span(self: Texts, i: usize) struct { u32, u32 } {
+        const start = self.column.offsets[self.row(i)];
+        return .{ start, self.column.offsets[self.row(i) + 1] - start };
+    }
+    fn longest(self: Texts, first: usize, count: usize) u32 {
+        var greatest: u32 = 0;
+        if (self.rows) |rows| {
+            for (rows[first..][0..count]) |at| greatest = @max(greatest, self.column.offsets[at + 1] - self.column.offsets[at]);
+        } else {
+            const offsets = self.column.offsets[first..];
+            for (offsets[0..count], offsets[1..][0..count]) |from, end| greatest = @max(greatest, end - from);
+        }
+        return greatest;
+    }
     fn long_words(bytes: []const u8) [2]u64 {
-        if (bytes.len > 32) return .{ hash.hash_bytes(bytes), std.mem.readInt(u64, bytes[0..8], .little) };
-        // Both halves, which share bytes where they meet.
-        const head: [2]u64 = @bitCast(bytes[0..16].*);
-        const tail: [2]u64 = @bitCast(bytes[bytes.len - 16 ..][0..16].*);
-        const a = (head[0] ^ std.math.rotl(u64, tail[1], 23)) *% multiplier_a;
-        const b = (head[1] ^ std.math.rotl(u64, tail[0], 41)) *% multiplier_b;
-        return .{ a ^ (b >> 29), b ^ (a >> 31) };
+        return .{ hash.hash_bytes(bytes), std.mem.readInt(u64, bytes[0..8], .little) };
     }
     inline fn is_exact(_: Texts, given: Pair) bool {
         return given.extra <= 16;
@@ -755,19 +771,27 @@ test "texts of every length, and those that share words" {
     defer table.deinit();
     var arena: std.heap.ArenaAllocator = .init(gpa);
     defer arena.deinit();
-    // Lengths 0 … 19, twice, the same bytes: only the length tells them apart.
-    var bytes: [400]u8 align(16) = @splat('a');
-    var many: [41]u32 = undefined;
-    many[0] = 0;
-    for (many[1..], 0..) |*offset, i| offset.* = many[i] + @as(u32, @intCast(i % 20));
-    const texts: Column = .{ .type = .of(.utf8), .row_count = 40, .data = bytes[0..many[40]], .offsets = &many };
-    var groups: [40]u32 = undefined;
-    try table.find_or_add(arena.allocator(), &.{texts}, null, &groups);
-    for (groups, 0..) |group, i| try testing.expectEqual(i % 20, group);
-    bytes[many[20] - 1] = 'b'; // the last byte of the longest
-    try table.find_or_add(arena.allocator(), &.{texts}, null, &groups);
-    try testing.expectEqual(20, groups[19]);
-    try testing.expectEqual(19, groups[39]);
+    // Lengths from 0 on, twice, the same bytes: only the length tells them apart.
+    for ([_]u32{ 16, 20, 33, 40 }) |count| {
+        table.reset();
+        var bytes: [1600]u8 align(16) = @splat('a');
+        var many: [81]u32 = undefined;
+        many[0] = 0;
+        for (many[1..], 0..) |*offset, i| offset.* = many[i] + @as(u32, @intCast(i % count));
+        const texts: Column = .{ .type = .of(.utf8), .row_count = 2 * count, .data = bytes[0..many[2 * count]], .offsets = &many };
+        var buffer: [80]u32 = undefined;
+        const groups = buffer[0 .. 2 * count];
+        try table.find_or_add(arena.allocator(), &.{texts}, null, groups);
+        for (groups, 0..) |group, i| try testing.expectEqual(i % count, group);
+        bytes[many[count] - 1] = 'b'; // the last byte of the longest
+        try table.find_or_add(arena.allocator(), &.{texts}, null, groups);
+        try testing.expectEqual(count, groups[count - 1]);
+        try testing.expectEqual(count - 1, groups[2 * count - 1]);
+        // The same rows in another order.
+        const rows = [_]u32{ 2 * count - 1, 3, count - 1 };
+        try table.find_or_add(arena.allocator(), &.{texts}, &rows, groups[0..3]);
+        try testing.expectEqualSlices(u32, &.{ count - 1, 3, count }, groups[0..3]);
+    }
 }
 
 test "several keys in a word, in a pair, and in neither" {

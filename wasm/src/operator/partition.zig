@@ -41,19 +41,58 @@ pub const PartitionOperator = struct {
     /// Lives as long as the query.
     arena: std.mem.Allocator,
     keys: []const expression_module.Expression,
+    /// The columns of the input that are dealt out.
+    columns: []const u32,
+    names: []const []const u8,
     types: []const schema.DataType,
     parts: []Part,
+    /// The number of the first part.
+    first_number: u32 = 0,
     /// Of all parts together.
     size: u64 = 0,
     /// Some part has left by itself.
     has_parted: bool = false,
 
     pub fn init(gpa: std.mem.Allocator, arena: std.mem.Allocator, node: *const plan_module.Partition, input: []const schema.Field) Error!PartitionOperator {
-        const types = try arena.alloc(schema.DataType, input.len);
-        for (types, input) |*to, field| to.* = field.type;
-        const parts = try arena.alloc(Part, node.count);
+        const columns = try arena.alloc(u32, input.len);
+        for (columns, 0..) |*column, i| column.* = @intCast(i);
+        return init_columns(gpa, arena, node.keys, columns, node.count, input);
+    }
+
+    /// For the rows that an aggregate lets pass: what its keys and arguments name, in parts behind those of
+    /// its states.
+    pub fn init_rows(gpa: std.mem.Allocator, arena: std.mem.Allocator, aggregate: *const plan_module.Aggregate, count: u32, input: []const schema.Field) Error!PartitionOperator {
+        const named = try arena.alloc(bool, input.len);
+        @memset(named, false);
+        const keys = try arena.alloc(expression_module.Expression, aggregate.keys.len);
+        for (keys, aggregate.keys) |*to, key| {
+            to.* = key.expression;
+            note_columns(named, &key.expression);
+        }
+        for (aggregate.arguments) |*value| note_columns(named, value);
+        var columns: std.ArrayList(u32) = .empty;
+        for (named, 0..) |is_named, i| if (is_named) try columns.append(arena, @intCast(i));
+        var self = try init_columns(gpa, arena, keys, columns.items, count, input);
+        self.first_number = count;
+        return self;
+    }
+
+    fn note_columns(named: []bool, expression: *const expression_module.Expression) void {
+        if (expression.node == .column) named[expression.node.column] = true;
+        var children = expression.children();
+        while (children.next()) |child| note_columns(named, child);
+    }
+
+    fn init_columns(gpa: std.mem.Allocator, arena: std.mem.Allocator, keys: []const expression_module.Expression, columns: []const u32, count: u32, input: []const schema.Field) Error!PartitionOperator {
+        const types = try arena.alloc(schema.DataType, columns.len);
+        const names = try arena.alloc([]const u8, columns.len);
+        for (types, names, columns) |*to, *name, column| {
+            to.* = input[column].type;
+            name.* = input[column].name;
+        }
+        const parts = try arena.alloc(Part, count);
         @memset(parts, .{});
-        return .{ .gpa = gpa, .arena = arena, .keys = node.keys, .types = types, .parts = parts };
+        return .{ .gpa = gpa, .arena = arena, .keys = keys, .columns = columns, .names = names, .types = types, .parts = parts };
     }
 
     pub fn deinit(self: *PartitionOperator) void {
@@ -72,7 +111,8 @@ pub const PartitionOperator = struct {
             if (count > std.math.maxInt(u32) - part.row_count) return error.TooLarge;
             if (count > 0 and part.builders.len == 0) part.builders = try keyed_rows.open_all(self.gpa, self.arena, self.types);
         }
-        for (chunk.columns, 0..) |*column, i| {
+        for (self.columns, 0..) |number, i| {
+            const column = &chunk.columns[number];
             switch (column.type.layout()) {
                 .i8, .u8, .i16, .u16, .f16, .i32, .u32, .f32, .i64, .u64, .f64, .i128 => if (column.validity == null) {
                     switch (column.type.value_size()) {

@@ -1,0 +1,50 @@
+"""count(DISTINCT x) over everything, as the number of groups that x makes.
+
+A set of values that is built in one place takes one worker. Groups are made by all of them, in partitions
+that fit a cache.
+"""
+
+from __future__ import annotations
+
+from querymode._abi import AggregateOp
+from querymode.bind import bind
+from querymode.expr import Aggregate, Column
+from querymode.plan import GroupBy, Node, rebuilt
+from querymode.rewrite import column_uses, identity
+from querymode.types import is_nested, is_vector
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from querymode.expr import Expr
+
+_NAME = "value"
+
+
+def count_groups(node: Node) -> Node:
+    """The plan, with such counts rewritten where a step asks for nothing else."""
+    return rebuilt(node, _counted)
+
+
+def _counted(node: Node) -> Node:
+    value = _counted_value(node)
+    if value is None:
+        return node
+    assert isinstance(node, GroupBy)
+    groups = GroupBy(node.input, [(_NAME, value)], [])
+    # NULL is a group, and not a value that is counted.
+    count = Aggregate(AggregateOp.COUNT, Column(_NAME))
+    return GroupBy(groups, [], [(name, count) for name, _ in node.calls])
+
+
+def _counted_value(node: Node) -> Expr | None:
+    """What is counted, if that is one thing."""
+    if not isinstance(node, GroupBy) or node.keys or not node.calls:
+        return None
+    value = node.calls[0][1].value
+    if value is None or not any(True for _ in column_uses(value)):
+        return None
+    same = identity(Aggregate(AggregateOp.COUNT, value, distinct=True))
+    if any(identity(call) != same for _, call in node.calls):
+        return None
+    data_type = bind(value, node.input.schema).type
+    return None if is_nested(data_type) or is_vector(data_type) else value
