@@ -26,7 +26,7 @@ from pathlib import Path
 from random import Random
 
 from querymode import _abi
-from querymode._abi import OutputState, SourceKind, Status
+from querymode._abi import LISTED, OutputState, SourceKind, Status
 from querymode._wasm import Cancelled, Instance, Program
 from querymode.errors import QueryModeError
 from querymode.qmcb import decode_columnar_batch
@@ -45,6 +45,9 @@ CHECKED_SIZE_MAX = 1 << 20
 
 _SOURCE = struct.Struct(_abi.SOURCE_FORMAT)
 _OUTPUT = struct.Struct(_abi.OUTPUT_FORMAT)
+_PART = struct.Struct(_abi.PART_FORMAT)
+_HEADER = struct.Struct(_abi.BATCH_HEADER_FORMAT)
+_DESCRIPTOR = struct.Struct(_abi.COLUMN_DESCRIPTOR_FORMAT)
 _KNOWN_STATUS = frozenset(map(int, Status))
 _EDGES = (0, 1, 15, 16, 17, 4096, 65_535, 65_536, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFF0, 0xFFFF_FFFF)
 
@@ -67,6 +70,8 @@ class Bench:
         self.arena = self.instance.alloc(self.arena_size)
         self.bases = self._place_batches()
         self.answers = 0
+        #: The query whose answers are lent.
+        self.lending: int | None = None
         #: What the last input was made of, for the report.
         self.parts: dict[str, bytes] = {}
 
@@ -102,7 +107,11 @@ class Bench:
         address, size = self.lay("plan", plan)
         if self.check(self.instance.qm_query_open(address, size, self.out)):
             return None
-        return self.handle()
+        query = self.handle()
+        # Made from the plan alone, so that a replay does the same.
+        lends = zlib.crc32(plan) % 4 == 0 and self.check(self.instance.qm_query_lend(query)) == Status.OK
+        self.lending = query if lends else None
+        return query
 
     def push(self, query: int, kind: int, handle: int = 0, address: int = 0, size: int = 0) -> int:
         source = self.out + 16
@@ -123,19 +132,41 @@ class Bench:
     def answer(self, status: int, query: int) -> int:
         """Checks what a call left, and takes all that waits behind it."""
         while not self.check(status):
-            address, size, _, state, _ = _OUTPUT.unpack(self.instance.view(self.out, _OUTPUT.size))
-            if address + size > self.instance.memory_size:
-                raise Failure(f"an answer of {size} bytes at {address}, outside of memory")
+            address, size, _, state, partition = _OUTPUT.unpack(self.instance.view(self.out, _OUTPUT.size))
             if state > OutputState.DONE:
                 raise Failure(f"unknown state {state}")
-            if size:
+            if size and partition == LISTED:
+                for part in _PART.iter_unpack(self.instance.view(address, size)):
+                    self._check_qmcb(*part[:2])
+            elif size and query == self.lending:
+                self._check_lent(address, size)
+            elif size:
                 self._check_qmcb(address, size)
             if state != OutputState.MORE_OUTPUT:
                 return status
             status = self.instance.qm_query_next(query, self.out)
         return status
 
+    def _check_lent(self, address: int, size: int) -> None:
+        """Descriptors of columns of one length, all of them inside of memory."""
+        described = self.instance.view(address, size)
+        rows, columns, count, _ = _HEADER.unpack_from(described)
+        descriptors = [
+            dict(zip(_abi.COLUMN_DESCRIPTOR_OFFSETS, fields, strict=True))
+            for fields in _DESCRIPTOR.iter_unpack(described[_HEADER.size :])
+        ]
+        if len(descriptors) != count or columns > count:
+            raise Failure(f"{columns} lent columns by {len(descriptors)} of {count} descriptors")
+        if count == columns and any(one["row_count"] != rows for one in descriptors):
+            raise Failure("lent columns of different length")
+        for one in descriptors:
+            for part in ("validity", "data", "offsets"):
+                if one[part] + one[f"{part}_size"] > self.instance.memory_size:
+                    raise Failure(f"lent {part} outside of memory")
+
     def _check_qmcb(self, address: int, size: int) -> None:
+        if address + size > self.instance.memory_size:
+            raise Failure(f"an answer of {size} bytes at {address}, outside of memory")
         self.answers += 1
         if self.answers % CHECKED_ANSWERS or size > CHECKED_SIZE_MAX or not self.strict:
             return

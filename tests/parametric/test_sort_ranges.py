@@ -130,7 +130,8 @@ def test_every_type(table: pa.Table, found: Found, key: str) -> None:
             table.column(key).combine_chunks().take(ours.column("r").combine_chunks())
         ) or key in ("f", "f32")  # NaN equals nothing
     one = key in ("same", "nothing", "zeros", "few", "b")
-    assert len(found.counts) == len(ORDERS) and all(count > 1 or one for count in found.counts)
+    # A query that was given too little memory at first has run twice.
+    assert len(found.counts) >= len(ORDERS) and all(count > 1 or one for count in found.counts)
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_where_or() -> None:
         (("id", "in", [1, "x"]), ["id", "int64", "'x'"]),
         (("day", "eq", "soon"), ["day", "date", "'soon'"]),
         (("day", "in", ["2020-01-01", "soon"]), ["day", "date", "'soon'"]),
-        (("ok", "eq", 1), ["ok", "bool", "1"]),
+        (("ok", "eq", 1.5), ["ok", "bool", "1.5"]),
         (("tags", "eq", "x"), ["tags", "list<utf8>", "'x'"]),
         (("id", "eq", object()), ["object"]),
         (("id", "eq", 1j), ["complex"]),
