@@ -170,7 +170,8 @@ def _expected_size(last: Stage, limit: int, thread_count: int) -> int:
                 workers = min(computing, table.lane_count) * WORKER_SIZE_MIN
                 # The columns, their copies in an answer or a sort, and what workers hold of groups and rows
                 # before they hand them on, which does not shrink with the table.
-                wanted += 4 * size + min(4 * size, workers)
+                # A merge has the runs, its ranges of them and the answer at once.
+                wanted += (6 if stage.merges else 4) * size + min(4 * size, workers)
                 tables[table_id(table)] = tables.get(table_id(table), 0) + size
                 if size > MIB:
                     wanted = max(wanted, workers)
