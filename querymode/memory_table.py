@@ -36,7 +36,7 @@ MORSEL_SIZE_MAX = 16 << 20
 MORSEL_SIZE_MIN = 1 << 20
 LANE_COUNT_WANTED = 32
 #: More lanes than this balance no better, and each costs some calls and an answer that has to be merged.
-LANE_COUNT_MAX = 64
+LANE_COUNT_MAX = 128
 #: Morsels begin at multiples of the engine's chunk, so that chunks are whole.
 CHUNK_ROWS = 16_384
 

@@ -30,7 +30,9 @@ const PartitionOperator = @import("operator/partition.zig").PartitionOperator;
 const repeat = @import("operator/repeat.zig");
 const SortOperator = @import("operator/sort.zig").SortOperator;
 const selected_rows = @import("operator/aggregate.zig").selected_rows;
+const Selected = @import("core/column_builder.zig").Selected;
 const take_rows = @import("core/column_builder.zig").take_rows;
+const take_selected = @import("core/column_builder.zig").take_selected;
 const Batch = column_module.Batch;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
@@ -808,7 +810,11 @@ pub const Query = struct {
     }
 
     fn collect(self: *Query, arena: std.mem.Allocator, chunk: *const Chunk) Error!void {
-        if (chunk.selection != null) return self.collect_rows(chunk.columns, try selected_rows(arena, chunk));
+        if (chunk.selection != null) {
+            var selected = selection_of(arena, chunk);
+            for (self.collector, chunk.columns) |*builder, *column| try builder.append_selected(column, &selected);
+            return self.count_collected(selected.count);
+        }
         for (self.collector, chunk.columns) |*builder, *column| try builder.append_range(column, 0, chunk.row_count);
         try self.count_collected(chunk.row_count);
     }
@@ -898,12 +904,25 @@ fn project(arena: std.mem.Allocator, items: []const plan_module.Named, chunk: *c
     var source = chunk.*;
     const leaves_most = if (chunk.selection) |selection| selection.count >= chunk.row_count / 8 * 7 else true;
     if (!leaves_most and !only_columns(items)) {
-        const rows = try selected_rows(arena, chunk);
-        source = .{ .row_count = @intCast(rows.len), .columns = try take_columns(arena, chunk.columns, rows) };
+        const used = try arena.alloc(bool, chunk.columns.len);
+        @memset(used, false);
+        for (items) |*item| item.expression.mark_columns(used);
+        var selected = selection_of(arena, chunk);
+        const taken = try arena.alloc(Column, chunk.columns.len);
+        for (taken, chunk.columns, used) |*to, *from, is_used| {
+            to.* = if (is_used) try take_selected(from, &selected) else .{ .type = from.type, .row_count = selected.count };
+        }
+        source = .{ .row_count = selected.count, .columns = taken };
     }
     const columns = try arena.alloc(Column, items.len);
     for (columns, items) |*column, *item| column.* = try expression_module.evaluate(arena, &item.expression, &source);
     return .{ .row_count = source.row_count, .columns = columns, .selection = source.selection };
+}
+
+/// The rows that a filter left of a chunk.
+fn selection_of(arena: std.mem.Allocator, chunk: *const Chunk) Selected {
+    const selection = chunk.selection.?;
+    return .{ .arena = arena, .bits = selection.bits, .row_count = chunk.row_count, .count = selection.count };
 }
 
 fn only_columns(items: []const plan_module.Named) bool {

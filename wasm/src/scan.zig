@@ -219,7 +219,7 @@ pub const Scan = struct {
         self.ranges = try arena.dupe(RowRange, &.{.{ .begin = 0, .end = row_count }});
         self.filtered = try arena.alloc(bool, inputs.len);
         @memset(self.filtered, false);
-        for (query.plan.nodes[0..self.filter_count]) |*node| mark_columns(&node.step.filter, self.filtered);
+        for (query.plan.nodes[0..self.filter_count]) |*node| node.step.filter.mark_columns(self.filtered);
         self.used = try arena.alloc(bool, inputs.len);
         mark_used(query, self.filter_count, self.used);
         self.keys = try arena.alloc(bool, inputs.len);
@@ -249,7 +249,7 @@ pub const Scan = struct {
         }
         const columns = try arena.alloc(bool, self.inputs.len);
         @memset(columns, false);
-        mark_columns(expression, columns);
+        expression.mark_columns(columns);
         try terms.append(arena, .{ .expression = expression, .columns = columns, .single = self.single_input(expression, columns) });
     }
 
@@ -1280,13 +1280,13 @@ fn mark_used(query: *const Query, filter_count: usize, used: []bool) void {
         return;
     };
     switch (following.*) {
-        .project => |items| for (items) |*item| mark_columns(&item.expression, used),
+        .project => |items| for (items) |*item| item.expression.mark_columns(used),
         .aggregate => |*aggregate| {
-            for (aggregate.keys) |*key| mark_columns(&key.expression, used);
-            for (aggregate.arguments) |*argument| mark_columns(argument, used);
+            for (aggregate.keys) |*key| key.expression.mark_columns(used);
+            for (aggregate.arguments) |*argument| argument.mark_columns(used);
         },
         .join => |*join| {
-            for (join.keys) |*key| mark_columns(key, used);
+            for (join.keys) |*key| key.mark_columns(used);
             for (join.picks) |pick| if (pick.side == .input) {
                 used[pick.column] = true;
             };
@@ -1344,10 +1344,4 @@ fn looks_up(expression: *const Expression) bool {
         .logical_not => |term| term.node == .in_build,
         else => false,
     };
-}
-
-fn mark_columns(expression: *const Expression, used: []bool) void {
-    if (expression.node == .column) used[expression.node.column] = true;
-    var children = expression.children();
-    while (children.next()) |child| mark_columns(child, used);
 }

@@ -356,6 +356,27 @@ pub const ColumnBuilder = struct {
         self.row_count += @intCast(indices.len);
     }
 
+    /// The rows that a filter left.
+    pub fn append_selected(self: *ColumnBuilder, column: *const Column, selected: *Selected) Error!void {
+        const is_fixed = switch (self.type.layout()) {
+            .none, .bits, .bytes, .list, .structure, .fixed => false,
+            else => column.validity == null and self.validity == null,
+        };
+        if (is_fixed and selected.is_dense()) switch (self.type.value_size()) {
+            inline 4, 8 => |width| {
+                const T = @Int(.unsigned, width * 8);
+                try self.check_room(selected.count);
+                const target = try self.grow_dense(@as(u64, width) * selected.count);
+                const written = take.compress(T, @ptrCast(@alignCast(target.ptr)), column.values(T)[0..selected.row_count], selected.bits);
+                assert(written == selected.count);
+                self.row_count += selected.count;
+                return;
+            },
+            else => {},
+        };
+        return self.append_indices(column, try selected.rows());
+    }
+
     /// `count` more rows without NULLs, of values of fixed size that the caller writes.
     pub fn grow_rows(self: *ColumnBuilder, count: u32) Error![]u8 {
         try self.check_room(count);
@@ -390,6 +411,36 @@ pub const ColumnBuilder = struct {
         self.data.items.len = base + @as(usize, @intCast(size));
     }
 };
+
+/// Rows of a chunk, by their bits. Their numbers are written down when somebody asks for them.
+pub const Selected = struct {
+    arena: std.mem.Allocator,
+    bits: []const u8,
+    row_count: u32,
+    count: u32,
+    numbers: ?[]const u32 = null,
+
+    /// So many stay that going through all of them is the faster way.
+    fn is_dense(self: *const Selected) bool {
+        return self.count >= self.row_count / 4;
+    }
+
+    pub fn rows(self: *Selected) Error![]const u32 {
+        if (self.numbers) |numbers| return numbers;
+        const numbers = try self.arena.alloc(u32, self.count);
+        const found = bitmap.indices(self.bits, self.row_count, numbers);
+        assert(found == self.count);
+        self.numbers = numbers;
+        return numbers;
+    }
+};
+
+/// The rows of a column that a filter left, in the arena of the selection.
+pub fn take_selected(column: *const Column, selected: *Selected) Error!Column {
+    var builder: ColumnBuilder = try .init(selected.arena, column.type);
+    try builder.append_selected(column, selected);
+    return builder.finish(selected.arena);
+}
 
 /// Chosen rows of a column, in `arena`.
 pub fn take_rows(arena: std.mem.Allocator, column: *const Column, indices: []const u32) Error!Column {

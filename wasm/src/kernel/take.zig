@@ -1,14 +1,63 @@
-//! Gathering values by row index: the inner loops of collecting filtered, sorted and joined rows.
+//! Gathering values, by row index or by bits: the inner loops of collecting filtered, sorted and joined rows.
 //!
 //! Indices are trusted here (they come from our own bitmaps and sorts) and asserted by callers once
 //! per batch: a check per value would double the cost of a gather.
 const std = @import("std");
 const bitmap = @import("../core/bitmap.zig");
+const bitpack = @import("../encoding/bitpack.zig");
 const assert = std.debug.assert;
 
 pub fn take_values(comptime T: type, target: []T, source: []const T, indices: []const u32) void {
     assert(target.len == indices.len);
     for (target, indices) |*to, index| to.* = source.ptr[index];
+}
+
+/// Behind the last value that `compress` writes.
+pub const compress_slack = 16;
+
+/// The values whose bits are set, side by side; returns how many. Values of a vector are moved together, by
+/// a swizzle for each pattern of their bits: where a good part of the rows stays, that takes half as long as
+/// writing down their numbers and taking them one by one. `target` is writable `compress_slack` bytes further.
+pub fn compress(comptime T: type, target: [*]T, source: []const T, bits: []const u8) usize {
+    const step = 16 / @sizeOf(T);
+    const low_bits = (1 << step) - 1;
+    var written: usize = 0;
+    var row: usize = 0;
+    while (row + 8 <= source.len) : (row += 8) {
+        const mask = bits[row / 8];
+        inline for (0..8 / step) |part| {
+            const pattern = mask >> (part * step) & low_bits;
+            const from: [*]const u8 = @ptrCast(source.ptr + row + part * step);
+            const to: [*]u8 = @ptrCast(target + written);
+            to[0..16].* = bitpack.swizzle(bitpack.load16(from), compress_table(T)[pattern]);
+            written += @popCount(pattern);
+        }
+    }
+    while (row < source.len) : (row += 1) {
+        target[written] = source[row];
+        written += @intFromBool(bitmap.get(bits.ptr, row));
+    }
+    return written;
+}
+
+/// For every pattern of a vector's bits the swizzle that moves its values together.
+fn compress_table(comptime T: type) *const [1 << 16 / @sizeOf(T)]@Vector(16, u8) {
+    return comptime blk: {
+        @setEvalBranchQuota(10_000);
+        const step = 16 / @sizeOf(T);
+        var table: [1 << step]@Vector(16, u8) = undefined;
+        for (&table, 0..) |*places, pattern| {
+            var lanes: [16]u8 = @splat(0);
+            var next: usize = 0;
+            for (0..step) |value| if (pattern >> value & 1 != 0) {
+                for (0..@sizeOf(T)) |byte| lanes[next * @sizeOf(T) + byte] = value * @sizeOf(T) + byte;
+                next += 1;
+            };
+            places.* = lanes;
+        }
+        const final = table;
+        break :blk &final;
+    };
 }
 
 /// Values of any width, as bytes.
@@ -82,6 +131,29 @@ test take_values {
     var target: [5]i64 = undefined;
     take_values(i64, &target, &source, &.{ 3, 0, 0, 2, 1 });
     try std.testing.expectEqualSlices(i64, &.{ 13, 10, 10, 12, 11 }, &target);
+}
+
+test compress {
+    var prng: std.Random.DefaultPrng = .init(9);
+    const random = prng.random();
+    inline for (.{ u32, u64 }) |T| {
+        for (0..200) |round| {
+            const count = round * 3 % 70;
+            var source: [70]T = undefined;
+            for (&source) |*value| value.* = random.int(T);
+            var bits: [9]u8 = undefined;
+            random.bytes(&bits);
+            if (round % 5 == 0) bits = @splat(if (round % 2 == 0) 0xFF else 0);
+            var target: [70 + compress_slack / @sizeOf(T)]T = undefined;
+            const written = compress(T, &target, source[0..count], &bits);
+            var next: usize = 0;
+            for (source[0..count], 0..) |value, row| if (bitmap.get(&bits, row)) {
+                try std.testing.expectEqual(value, target[next]);
+                next += 1;
+            };
+            try std.testing.expectEqual(next, written);
+        }
+    }
 }
 
 test take_bytes {

@@ -133,6 +133,13 @@ pub const Expression = struct {
         return .{ .parent = self };
     }
 
+    /// Sets the marks of columns that it reads.
+    pub fn mark_columns(self: *const Expression, used: []bool) void {
+        if (self.node == .column) used[self.node.column] = true;
+        var parts = self.children();
+        while (parts.next()) |part| part.mark_columns(used);
+    }
+
     pub const Children = struct {
         parent: *const Expression,
         index: usize = 0,
