@@ -53,6 +53,9 @@ const Cursor = struct {
     cut: u32,
 };
 
+/// Of a run: the first of its cursors that has rows left, and behind its last one.
+const Head = struct { first: u32, end: u32 };
+
 /// A key at which all runs are cut: before the rows that are equal to it, or behind them.
 const Boundary = struct { row: u32, behind: bool };
 
@@ -82,8 +85,11 @@ pub const MergeOperator = struct {
     boundaries: []const Boundary = &.{},
     boundary_keys: []const row_order.Key = &.{},
     next_boundary: usize = 0,
-    /// Runs whose part of the range is handed on as it lies: from this one on.
-    next_run: usize = 0,
+    heads: []Head = &.{},
+    /// Cursors that have rows of the current range, in order.
+    parts: std.ArrayList(u32) = .empty,
+    /// Those whose rows are handed on as they lie: from this one on.
+    next_part: usize = 0,
     remaining: u64,
 
     pub fn init(gpa: std.mem.Allocator, arena: std.mem.Allocator, node: *const plan_module.Merge, input: []const schema.Field) Error!MergeOperator {
@@ -118,9 +124,11 @@ pub const MergeOperator = struct {
         self.forget_runs();
         self.started = false;
         self.cursors = &.{};
+        self.heads = &.{};
+        self.parts = .empty;
         self.boundaries = &.{};
         self.next_boundary = 0;
-        self.next_run = 0;
+        self.next_part = 0;
         self.remaining = self.node.sort.limit;
     }
 
@@ -175,18 +183,17 @@ pub const MergeOperator = struct {
         if (!self.started) try self.start();
         while (self.remaining > 0) {
             try interrupt.check();
-            if (self.next_run < self.cursors.len) {
-                const cursor = &self.cursors[self.next_run];
-                self.next_run += 1;
-                if (cursor.cut > cursor.position) return self.hand_on(cursor);
-                continue;
+            if (self.next_part < self.parts.items.len) {
+                const cursor = &self.cursors[self.parts.items[self.next_part]];
+                self.next_part += 1;
+                return self.hand_on(cursor);
             }
             if (self.next_boundary > self.boundaries.len) return null;
             const found = try self.find_cuts();
             self.next_boundary += 1;
             if (found.row_count == 0) continue;
             if (!found.in_order) return try self.sort_range(found.row_count);
-            self.next_run = 0;
+            self.next_part = 0;
         }
         return null;
     }
@@ -202,7 +209,15 @@ pub const MergeOperator = struct {
             row_count += cursor.end - cursor.position;
         }
         self.cursors = cursors;
-        self.next_run = cursors.len;
+        var heads: std.ArrayList(Head) = .empty;
+        for (self.runs.items, 0..) |run, i| {
+            const is_first = i == 0 or run.number != self.runs.items[i - 1].number;
+            if (is_first) try heads.append(arena, .{ .first = @intCast(i), .end = @intCast(i) });
+            heads.items[heads.items.len - 1].end += 1;
+        }
+        self.heads = heads.items;
+        self.parts = try .initCapacity(arena, cursors.len);
+        self.next_part = 0;
         try self.find_boundaries(arena, row_count);
     }
 
@@ -252,30 +267,36 @@ pub const MergeOperator = struct {
             size += builder.memory_size();
         };
         const wanted = std.math.clamp(range_size * row_count / @max(1, size), range_rows_min, range_rows_max);
-        return @max(wanted, run_rows_min * self.runs.items.len);
+        return @max(wanted, run_rows_min * self.heads.len);
     }
 
     /// `in_order`: no part of a run reaches into that of a later one.
     const Found = struct { row_count: u64, in_order: bool };
 
-    /// Cuts every run at the next boundary.
+    /// Cuts every run at the next boundary. Pieces of a run follow each other, so that only those are looked
+    /// at that it has come to: there may be many more.
     fn find_cuts(self: *MergeOperator) Error!Found {
         const boundary: ?Boundary = if (self.next_boundary < self.boundaries.len) self.boundaries[self.next_boundary] else null;
         var found: Found = .{ .row_count = 0, .in_order = true };
         var before: ?*const Cursor = null;
-        for (self.cursors) |*cursor| {
+        self.parts.clearRetainingCapacity();
+        for (self.heads) |*head| while (head.first < head.end) : (head.first += 1) {
+            const cursor = &self.cursors[head.first];
             assert(cursor.position == cursor.cut);
             cursor.cut = if (boundary) |at|
                 search(cursor.keys, cursor.position, cursor.end, self.boundary_keys, at.row, at.behind)
             else
                 cursor.end;
-            if (cursor.cut == cursor.position) continue;
-            found.row_count += cursor.cut - cursor.position;
-            if (before) |other| {
-                found.in_order = found.in_order and row_order.compare_rows(other.keys, other.cut - 1, cursor.keys, cursor.position) != .gt;
+            if (cursor.cut > cursor.position) {
+                self.parts.appendAssumeCapacity(head.first);
+                found.row_count += cursor.cut - cursor.position;
+                if (before) |other| {
+                    found.in_order = found.in_order and row_order.compare_rows(other.keys, other.cut - 1, cursor.keys, cursor.position) != .gt;
+                }
+                before = cursor;
             }
-            before = cursor;
-        }
+            if (cursor.cut < cursor.end) break;
+        };
         return found;
     }
 
@@ -292,12 +313,14 @@ pub const MergeOperator = struct {
 
     fn sort_range(self: *MergeOperator, row_count: u64) Error!Part {
         for (self.gathered) |*builder| builder.reset();
-        for (self.cursors) |*cursor| {
+        for (self.parts.items) |index| {
+            const cursor = &self.cursors[index];
             for (self.gathered, cursor.columns) |*builder, *column| {
                 try builder.append_range(column, cursor.position, cursor.cut - cursor.position);
             }
             cursor.position = cursor.cut;
         }
+        self.parts.clearRetainingCapacity();
         _ = self.range_arena.reset(.retain_capacity);
         const arena = self.range_arena.allocator();
         const columns = try keyed_rows.collected(arena, self.gathered);
