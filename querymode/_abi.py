@@ -191,7 +191,51 @@ class FileFormat(IntEnum):
     PARQUET = 0
 
 
-class FunctionId(IntEnum):
+class JoinKind(IntEnum):
+    INNER = 0
+    LEFT = 1
+    SEMI = 2
+    ANTI = 3
+    MARK = 4
+    SINGLE = 5
+
+
+class JoinSide(IntEnum):
+    INPUT = 0
+    BUILD = 1
+    MARK = 2
+
+
+class DatePart(IntEnum):
+    YEAR = 0
+    MONTH = 1
+    DAY = 2
+    DECADE = 3
+    CENTURY = 4
+    MILLENNIUM = 5
+    MICROSECOND = 6
+    MILLISECOND = 7
+    SECOND = 8
+    MINUTE = 9
+    HOUR = 10
+    DAYOFWEEK = 11
+    ISODOW = 12
+    WEEK = 13
+    ISOYEAR = 14
+    QUARTER = 15
+    DAYOFYEAR = 16
+    YEARWEEK = 17
+    ERA = 18
+    EPOCH = 19
+    JULIAN = 20
+    NANOSECOND = 21
+    EPOCH_MS = 22
+    EPOCH_US = 23
+    EPOCH_NS = 24
+    TIMEZONE = 25
+
+
+class FunctionId:
     LENGTH = 1
     BYTE_LENGTH = 2
     LOWER = 3
@@ -305,50 +349,6 @@ class FunctionId(IntEnum):
     ADD_TIME = 236
     FROM_NUMBER = 237
     TO_TIMESTAMP = 238
-
-
-class JoinKind(IntEnum):
-    INNER = 0
-    LEFT = 1
-    SEMI = 2
-    ANTI = 3
-    MARK = 4
-    SINGLE = 5
-
-
-class JoinSide(IntEnum):
-    INPUT = 0
-    BUILD = 1
-    MARK = 2
-
-
-class DatePart(IntEnum):
-    YEAR = 0
-    MONTH = 1
-    DAY = 2
-    DECADE = 3
-    CENTURY = 4
-    MILLENNIUM = 5
-    MICROSECOND = 6
-    MILLISECOND = 7
-    SECOND = 8
-    MINUTE = 9
-    HOUR = 10
-    DAYOFWEEK = 11
-    ISODOW = 12
-    WEEK = 13
-    ISOYEAR = 14
-    QUARTER = 15
-    DAYOFYEAR = 16
-    YEARWEEK = 17
-    ERA = 18
-    EPOCH = 19
-    JULIAN = 20
-    NANOSECOND = 21
-    EPOCH_MS = 22
-    EPOCH_US = 23
-    EPOCH_NS = 24
-    TIMEZONE = 25
 
 
 # struct module formats, little endian, padding explicit; offsets in bytes by field

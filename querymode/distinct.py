@@ -9,7 +9,7 @@ from __future__ import annotations
 from querymode._abi import AggregateOp
 from querymode.bind import bind
 from querymode.expr import Aggregate, Column
-from querymode.plan import GroupBy, Node, rebuilt
+from querymode.plan import GroupBy
 from querymode.rewrite import column_uses, identity
 from querymode.types import is_nested, is_vector
 
@@ -20,25 +20,20 @@ if TYPE_CHECKING:
 _NAME = "value"
 
 
-def count_groups(node: Node) -> Node:
-    """The plan, with such counts rewritten where a step asks for nothing else."""
-    return rebuilt(node, _counted)
-
-
-def _counted(node: Node) -> Node:
+def counted_groups(node: GroupBy) -> GroupBy | None:
+    """The same answer by groups; None where the step asks for something else too."""
     value = _counted_value(node)
     if value is None:
-        return node
-    assert isinstance(node, GroupBy)
+        return None
     groups = GroupBy(node.input, [(_NAME, value)], [])
     # NULL is a group, and not a value that is counted.
     count = Aggregate(AggregateOp.COUNT, Column(_NAME))
     return GroupBy(groups, [], [(name, count) for name, _ in node.calls])
 
 
-def _counted_value(node: Node) -> Expr | None:
+def _counted_value(node: GroupBy) -> Expr | None:
     """What is counted, if that is one thing."""
-    if not isinstance(node, GroupBy) or node.keys or not node.calls:
+    if node.keys or not node.calls:
         return None
     value = node.calls[0][1].value
     if value is None or not any(True for _ in column_uses(value)):

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     FunctionRule = Callable[[str, list[Bound]], Bound]
 
 
-def call_wire(function: FunctionId, result: DataType, arguments: list[Bound]) -> bytes:
+def call_wire(function: int, result: DataType, arguments: list[Bound]) -> bytes:
     """A call on the wire."""
     head = bytes((ExpressionTag.CALL,)) + function.to_bytes(2, "little") + encode_type(result)
     return head + bytes((len(arguments),)) + b"".join(argument.wire for argument in arguments)
 
 
-def bound_call(name: str, function: FunctionId, result: DataType, arguments: list[Bound]) -> Bound:
+def bound_call(name: str, function: int, result: DataType, arguments: list[Bound]) -> Bound:
     shown = f"{name}({', '.join(argument.text for argument in arguments)})"
     if len(arguments) > 255:
         raise error("NOT_SUPPORTED", f"{name} of {len(arguments)} arguments; 255 is the most")
@@ -52,7 +52,7 @@ class Rule:
 
     def __init__(
         self,
-        function: FunctionId,
+        function: int,
         parameters: tuple[Parameter, ...],
         result: DataType | Callable[[list[Bound]], DataType],
         *,
@@ -156,7 +156,7 @@ def _join(name: str, arguments: list[Bound]) -> Bound:
     return Rule(FunctionId.JOIN, (as_text,), UTF8, repeats=True)(name, arguments)
 
 
-def _extreme(function: FunctionId) -> FunctionRule:
+def _extreme(function: int) -> FunctionRule:
     """GREATEST and LEAST: all arguments in one type; NULLs are not looked at."""
 
     def rule(name: str, arguments: list[Bound]) -> Bound:
@@ -170,7 +170,7 @@ def _extreme(function: FunctionId) -> FunctionRule:
     return rule
 
 
-def _distinct(function: FunctionId) -> FunctionRule:
+def _distinct(function: int) -> FunctionRule:
     """IS [NOT] DISTINCT FROM: comparisons that are never NULL."""
 
     def rule(name: str, arguments: list[Bound]) -> Bound:

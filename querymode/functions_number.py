@@ -66,7 +66,7 @@ def _integer32(name: str, argument: Bound) -> Bound:
     return _cast(argument, INT32)
 
 
-def _unary(function: FunctionId, result: DataType | None) -> FunctionRule:
+def _unary(function: int, result: DataType | None) -> FunctionRule:
     """Of any number; None: the result has its type."""
 
     def rule(name: str, arguments: list[Bound]) -> Bound:
@@ -80,7 +80,7 @@ def _unary(function: FunctionId, result: DataType | None) -> FunctionRule:
 # ---- rounding ----
 
 
-def _rounding(function: FunctionId) -> FunctionRule:
+def _rounding(function: int) -> FunctionRule:
     """`round(x)`, `round(x, digits)`."""
 
     def rule(name: str, arguments: list[Bound]) -> Bound:
@@ -96,7 +96,7 @@ def _rounding(function: FunctionId) -> FunctionRule:
     return rule
 
 
-def _round_decimal(name: str, function: FunctionId, value: Bound, given: list[Bound]) -> Bound:
+def _round_decimal(name: str, function: int, value: Bound, given: list[Bound]) -> Bound:
     precision, scale = value.type.precision, value.type.scale
     if given and given[0].type == NULL:
         return _null_of(value.type, name)
@@ -117,7 +117,7 @@ def _round_decimal(name: str, function: FunctionId, value: Bound, given: list[Bo
     return bound_call(name, function, result, [value, _constant(digits, digits, INT32, str(digits))])
 
 
-def _toward(function: FunctionId) -> FunctionRule:
+def _toward(function: int) -> FunctionRule:
     """floor and ceil: of integers they are floats."""
 
     def rule(name: str, arguments: list[Bound]) -> Bound:
@@ -142,7 +142,7 @@ def _round_even(name: str, arguments: list[Bound]) -> Bound:
 # ---- floats ----
 
 
-def _math(function: FunctionId, count: int = 1) -> Rule:
+def _math(function: int, count: int = 1) -> Rule:
     return Rule(function, (real,) * count, FLOAT64)
 
 
@@ -159,7 +159,7 @@ def _pi(name: str, arguments: list[Bound]) -> Bound:
     return _constant(pi, pi, FLOAT64, "pi()")
 
 
-def _finite(function: FunctionId, *, moments: bool) -> FunctionRule:
+def _finite(function: int, *, moments: bool) -> FunctionRule:
     def rule(name: str, arguments: list[Bound]) -> Bound:
         check_count(name, len(arguments), 1, 1)
         value = arguments[0]
@@ -189,7 +189,7 @@ def _integers(name: str, arguments: list[Bound]) -> list[Bound]:
     return [_cast(left, common), _cast(right, common)]
 
 
-def _bits(function: FunctionId) -> FunctionRule:
+def _bits(function: int) -> FunctionRule:
     def rule(name: str, arguments: list[Bound]) -> Bound:
         sides = _integers(name, arguments)
         return bound_call(name, function, sides[0].type, sides)
@@ -213,7 +213,7 @@ def _bit_count(name: str, arguments: list[Bound]) -> Bound:
     return bound_call(name, FunctionId.BIT_COUNT, INT8, [value])
 
 
-def _divisors(function: FunctionId) -> FunctionRule:
+def _divisors(function: int) -> FunctionRule:
     def rule(name: str, arguments: list[Bound]) -> Bound:
         sides = _integers(name, arguments)
         kind = INT128 if any(side.type in (INT128, UINT64) for side in sides) else INT64

@@ -212,7 +212,7 @@ def _adapted(side: Bound, other: Bound) -> Bound:
     return side
 
 
-def _difference(function: FunctionId) -> FunctionRule:
+def _difference(function: int) -> FunctionRule:
     def rule(name: str, arguments: list[Bound]) -> Bound:
         check_count(name, len(arguments), 3, 3)
         part = _unit_named(name, arguments[0])
@@ -236,7 +236,7 @@ def _age(name: str, arguments: list[Bound]) -> Bound:
     return bound_call(name, FunctionId.AGE, INTERVAL, [first, second])
 
 
-def _of_moment(function: FunctionId, result: DataType) -> FunctionRule:
+def _of_moment(function: int, result: DataType) -> FunctionRule:
     def rule(name: str, arguments: list[Bound]) -> Bound:
         check_count(name, len(arguments), 1, 1)
         return bound_call(name, function, result, [moment(name, arguments[0])])
@@ -287,7 +287,7 @@ def _strftime(name: str, arguments: list[Bound]) -> Bound:
     return bound_call(name, FunctionId.STRFTIME, UTF8, [value, _format(name, format_)])
 
 
-def _strptime(function: FunctionId) -> FunctionRule:
+def _strptime(function: int) -> FunctionRule:
     def rule(name: str, arguments: list[Bound]) -> Bound:
         check_count(name, len(arguments), 2, 2)
         value = text(arguments[0])

@@ -15,9 +15,7 @@ from __future__ import annotations
 from querymode._abi import CompareOp
 from querymode.bind import columns_of
 from querymode.common import share
-from querymode.distinct import count_groups
 from querymode.expr import And, Between, Column, Compare, Expr, InList, IsNull, Like, Literal, Not, Or
-from querymode.fewer_keys import fewer_keys
 from querymode.fold import fold
 from querymode.plan import (
     Filter,
@@ -55,15 +53,25 @@ SOUGHT_PART = 0.7
 def optimize(node: Node) -> Node:
     """The plan to run."""
     node = rebuilt(fold(node), _with_fewer_keys)
-    return share(count_groups(node if _is_settled(node) else _Optimizer(node).result()))
+    return share(rebuilt(node if _is_settled(node) else _Optimizer(node).result(), _with_counted_groups))
 
 
 def _with_fewer_keys(node: Node) -> Node:
     if isinstance(node, GroupBy):
+        from querymode.fewer_keys import fewer_keys
+
         return fewer_keys(node) or node
     if isinstance(node, Project) and isinstance(node.input, Project):
         return projected(node.input, node.items)
     return node
+
+
+def _with_counted_groups(node: Node) -> Node:
+    if not isinstance(node, GroupBy):
+        return node
+    from querymode.distinct import counted_groups
+
+    return counted_groups(node) or node
 
 
 def _is_settled(node: Node) -> bool:

@@ -13,7 +13,6 @@ from querymode.errors import MemoryExceededError
 from querymode.execute import threads
 from querymode.execute.feeds import BatchFeed, FileFeed, MemoryFeed, ReadyFeed
 from querymode.execute.kept import kept_count, table_id
-from querymode.execute.ranges import range_feeds
 from querymode.execute.stage import MIB, WORKER_SIZE_MIN, StageRun
 from querymode.file_table import FileTable
 from querymode.lower import Branch, Stage, StageOutput, in_order
@@ -354,6 +353,8 @@ class QueryRun:
         self, stage: Stage, ranges: Sequence[Range], lanes: list[list[Batch]]
     ) -> list[list[Batch]]:
         """The final plan over every range of keys."""
+        from querymode.execute.ranges import range_feeds
+
         following = Stage()
         following.schema = stage.schema
         branches = []

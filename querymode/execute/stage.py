@@ -19,7 +19,7 @@ from collections import deque
 from querymode import _pool, _wasm
 from querymode._abi import LISTED, UNDIVIDED, OutputState, SourceKind
 from querymode.errors import MemoryExceededError, error
-from querymode.execute import ranges, threads
+from querymode.execute import threads
 from querymode.execute.feeds import InputBlock, push_batches
 from querymode.execute.kept import kept_count
 from querymode.steps import with_builds
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from querymode.errors import QueryModeError
     from querymode.execute.feeds import Feed
     from querymode.execute.local import QueryRun
+    from querymode.execute.ranges import Range
     from querymode.execute.top_bound import TopBound
     from querymode.lower import Build, Stage
     from querymode.plan import Node
@@ -117,7 +118,7 @@ class StageRun:
         #: Set when the final plan is left to the query, to be run over partitions.
         self.is_partitioned = False
         #: The same over ranges of keys.
-        self.ranges: Sequence[ranges.Range] = ()
+        self.ranges: Sequence[Range] = ()
         #: Batches are taken while the query runs, of this lane now.
         self.streams = streams
         self.current_lane = 0
@@ -356,7 +357,9 @@ class StageRun:
     def _run_lanes(self, instance: Instance) -> None:
         size = self.size // self.worker_count // OUTPUT_PART
         if self._merge_worker_count() > 1:
-            size = min(size, ranges.RUN_BATCH_SIZE)
+            from querymode.execute.ranges import RUN_BATCH_SIZE
+
+            size = min(size, RUN_BATCH_SIZE)
         instance.set_output_size(max(OUTPUT_SIZE_MIN, size))
         builds = _Builds(self, instance)
         for branch, feed in zip(self.stage.branches, self.feeds, strict=True):
@@ -556,7 +559,11 @@ class StageRun:
     def _find_ranges(self, instance: Instance) -> bool:
         """Whether the final plan is left to the query, to be run over ranges of keys."""
         count = self._merge_worker_count()
-        if count > 1 and sum(self.rows) >= ranges.MERGED_ROWS_MIN:
+        if count == 1:
+            return False
+        from querymode.execute import ranges
+
+        if sum(self.rows) >= ranges.MERGED_ROWS_MIN:
             assert self.stage.merge_steps is not None
             runs = [list(lane) for lane in self.answers]
             if self.query.held * ranges.ROOM_PART > self.size:
