@@ -366,11 +366,9 @@ class QueryRun:
         following.branches = tuple(branches)
         if stage is self.last:
             self.last = following
-        run = StageRun(self, following, range_feeds(ranges, lanes), self.workers(len(ranges)))
-        run.run()
-        return [list(lane) for lane in run.answers]
+        return self._run_over(following, range_feeds(ranges, lanes))
 
-    def _run_over(self, stage: Stage, feeds: list[BatchFeed]) -> list[list[Batch]]:
+    def _run_over(self, stage: Stage, feeds: Sequence[Feed]) -> list[list[Batch]]:
         """A stage over batches, which it gives back as it goes."""
         run = StageRun(self, stage, feeds, self.workers(sum(feed.lane_count for feed in feeds)))
         run.run()
