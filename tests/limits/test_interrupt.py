@@ -31,6 +31,8 @@ random = np.random.default_rng(7)
 table = pa.table({name: words.take(pa.array(random.integers(0, 20_000, 1_000_000))) for name in "ab"})
 frame = QueryMode.local(threads=THREADS).register("t", table)
 assert frame.limit(1).count() == 1
+side = frame.limit(50_000)
+pairs = side.join(side, how="cross").filter(col("a") > col("b_right"))  # minutes of work
 """
 
 
@@ -43,8 +45,7 @@ times = []
 for _ in range(2):
     print("running", flush=True)
     try:
-        side = frame.limit(50_000)
-        side.join(side, how="cross").filter(col("a") > col("b_right")).count()
+        pairs.count()
         print(json.dumps("not interrupted"))
         sys.exit()
     except KeyboardInterrupt:
@@ -99,7 +100,7 @@ def test_exit_while_a_query_runs(where: str) -> None:
     script = (
         LONG_QUERY.replace("THREADS", "2")
         + """
-thread = threading.Thread(target=lambda: frame.sort("a", "b").collect(), daemon=True)
+thread = threading.Thread(target=lambda: pairs.count(), daemon=True)
 thread.start()
 time.sleep(0.2)
 assert thread.is_alive()

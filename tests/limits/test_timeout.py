@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,15 @@ from querymode.errors import QueryTimeoutError
 from querymode.frame import DataFrame
 
 ROWS = 1_200_000
-#: From the call to the error, at a timeout of 0.2 s.
-STOPPED_WITHIN = 0.5
+#: From the end of the time to the error.
+STOPPED_WITHIN = 0.3
+#: A query may end before the longest: the machine or the engine is faster than this file assumes.
+TIMEOUTS = (0.2, 0.1, 0.05, 0.02)
 
 
 @pytest.fixture(scope="module")
 def table() -> pa.Table:
-    """A sort of it by two texts takes several seconds: beginnings are alike."""
+    """A sort of it by two texts takes some time: beginnings are alike."""
     words = pa.array([f"customer-of-a-long-street-{number:06d}" for number in range(20_000)])
     random = np.random.default_rng(7)
     columns = [words.take(random.integers(0, 20_000, ROWS)) for _ in range(2)]
@@ -33,12 +36,16 @@ def frame(table: pa.Table) -> DataFrame:
     return QueryMode.local(threads=1).register("t", table)
 
 
-def seconds_to_timeout(query: DataFrame, timeout: float) -> float:
-    started = time.monotonic()
-    with pytest.raises(QueryTimeoutError) as caught:
-        query.collect(timeout=timeout)
-    assert caught.value.code == "QUERY_TIMEOUT"
-    return time.monotonic() - started
+def seconds_late(query: DataFrame, timeouts: Sequence[float] = TIMEOUTS) -> float:
+    """How long after the first of `timeouts` that is too short for `query` the error came."""
+    for timeout in timeouts:
+        started = time.monotonic()
+        try:
+            query.collect(timeout=timeout)
+        except QueryTimeoutError as error:
+            assert error.code == "QUERY_TIMEOUT"
+            return time.monotonic() - started - timeout
+    pytest.fail(f"ended within {timeouts[-1]} s")
 
 
 def queries(frame: DataFrame) -> dict[str, DataFrame]:
@@ -56,9 +63,9 @@ def queries(frame: DataFrame) -> dict[str, DataFrame]:
 def test_stops_in_time(frame: DataFrame, name: str) -> None:
     query = queries(frame)[name]
     # A busy machine may hold a thread up for longer than the bar; three times in a row it does not.
-    taken = min(seconds_to_timeout(query, 0.2) for _ in range(3))
-    print(f"{name}: stopped after {taken:.3f} s")
-    assert taken < STOPPED_WITHIN
+    late = min(seconds_late(query) for _ in range(3))
+    print(f"{name}: stopped {late:.3f} s late")
+    assert late < STOPPED_WITHIN
     assert frame.filter(col("i") < 0).count() == 0
 
 
@@ -84,7 +91,7 @@ def test_stops_in_time_wherever_it_is(frame: DataFrame, name: str) -> None:
         try:
             query.collect(timeout=float(timeout))
         except QueryTimeoutError:
-            assert time.monotonic() - started < timeout + STOPPED_WITHIN - 0.2
+            assert time.monotonic() - started < timeout + STOPPED_WITHIN
         else:
             return
 
@@ -103,7 +110,7 @@ def test_hardened_never_needs_its_epoch(table: pa.Table) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_wasm.Instance, "close", note)
         for query in queries(frame).values():
-            assert seconds_to_timeout(query, 0.2) < STOPPED_WITHIN
+            assert seconds_late(query) < STOPPED_WITHIN
     assert trapped and not any(trapped)
 
 
@@ -114,7 +121,7 @@ def test_timeout_while_the_engine_compiles(
     monkeypatch.setenv("QUERYMODE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(_wasm, "_default_program", _wasm.Program(_wasm.load_wasm()))
     frame = QueryMode.local(threads=1).register("t", table)
-    assert seconds_to_timeout(frame.sort("a", "b"), 0.2) < STOPPED_WITHIN
+    assert seconds_late(frame.sort("a", "b")) < STOPPED_WITHIN
     assert frame.limit(1).count() == 1
 
 
@@ -122,8 +129,8 @@ def test_timeout_of_the_session(table: pa.Table) -> None:
     frame = QueryMode.local(threads=2, timeout=0.2).register("t", table)
     started = time.monotonic()
     with pytest.raises(QueryTimeoutError):
-        frame.sort("a", "b").collect()
-    assert time.monotonic() - started < STOPPED_WITHIN
+        pairs(frame).collect()
+    assert time.monotonic() - started < 0.2 + STOPPED_WITHIN
     assert frame.limit(2).count() == 2
 
 
@@ -143,9 +150,9 @@ def test_timeout_while_waiting_for_memory(table: pa.Table) -> None:
     thread.start()
     while session._budget._free == session.memory:
         time.sleep(0.001)
-    taken = seconds_to_timeout(frame.sort("i"), 0.2)
+    late = seconds_late(frame.sort("i"), [0.2])
     assert thread.is_alive()
-    assert taken < STOPPED_WITHIN
+    assert late < STOPPED_WITHIN
     thread.join(10)
     assert isinstance(outcome[0], QueryTimeoutError)
     assert frame.limit(3).count() == 3
@@ -155,5 +162,5 @@ def test_timeout_while_waiting_for_memory(table: pa.Table) -> None:
 @pytest.mark.parametrize("timeout", [1e-9, 0.001])
 def test_hardly_any_time(frame: DataFrame, timeout: float) -> None:
     for _ in range(20):
-        seconds_to_timeout(frame.sort("a"), timeout)
+        seconds_late(frame.sort("a"), [timeout])
     assert frame.limit(1).count() == 1
