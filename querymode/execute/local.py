@@ -422,7 +422,7 @@ class QueryRun:
         if isinstance(source, StageOutput):
             lanes = self._results[id(source.stage)]
             consume = self._readers[id(source.stage)] == 1
-            if branch.passes_through and not self._is_exported(stage):
+            if branch.passes_through and not self.exports(stage):
                 if not consume:  # the final plan gives back what it has taken in
                     self.held += sum(batch.size for lane in lanes for batch in lane)
                 return ReadyFeed(first, lanes)
@@ -443,10 +443,11 @@ class QueryRun:
             bound=bound,
         )
 
-    def _is_exported(self, stage: Stage) -> bool:
-        """Whether the lanes' answers leave in a form of somebody's own: then even rows that only pass are
-        looked at."""
-        return self.export is not None and stage is self.last and stage.final is None
+    def exports(self, stage: Stage, *, final: bool = False) -> bool:
+        """Whether what the stage's lanes make, or its `final` plan, is the answer, and leaves in a form of
+        somebody's own: then even rows that only pass are looked at."""
+        is_answer = stage is self.last and stage.function is None and (final or stage.final is None)
+        return is_answer and self.export is not None
 
     # ---- what stages leave ----
 

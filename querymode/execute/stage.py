@@ -450,10 +450,7 @@ class StageRun:
             self._deliver(lane, Batch(instance.read(address, size), size, row_count, partition))
 
     def _exports(self) -> bool:
-        """Whether what a plan makes now is the answer, and somebody wants it in a form of their own."""
-        stage = self.stage
-        is_answer = stage is self.query.last and (stage.final is None or self.finalising)
-        return is_answer and stage.function is None and self.query.export is not None
+        return self.query.exports(self.stage, final=self.finalising)
 
     def _copied(self, instance: Instance, output: Output, lane: int) -> Batch:
         data: Any

@@ -265,7 +265,10 @@ class SelectBinder:
             self.translator.aliases_first = False
 
     def _alias_in_having(self, name: str) -> Expr | None:
-        """A column that is a key goes before an alias of its name, others behind it."""
+        """A column that is a key goes before an alias of its name, others behind it. Aggregates see rows,
+        which have no aliases."""
+        if self.translator.plain is not None:
+            return None
         try:
             field = self.scope.own_column(name)
         except Ambiguous:

@@ -96,6 +96,27 @@ def test_stops_in_time_wherever_it_is(frame: DataFrame, name: str) -> None:
             return
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "t LIKE '%' || p || '%'",
+        "t ILIKE '%' || p || '%'",
+        "t LIKE '%' || replace(p, 'aa', 'a_') || '%'",
+        "position(p IN t) > 0",
+        "contains(t, p)",
+        "length(replace(t, p, '')) > 0",
+    ],
+)
+def test_stops_inside_of_a_row(condition: str) -> None:
+    """A text and a pattern that nearly fits everywhere: one row takes longer than anybody waits."""
+    near = "a" * 150_000
+    session = QueryMode.local(threads=1)
+    session.register("t", pa.table({"t": ["a" * 4_000_000], "p": [f"{near}b{near}"]}))
+    query = session.sql(f"SELECT count(*) AS n FROM t WHERE {condition}")
+    assert seconds_late(query) < STOPPED_WITHIN
+    assert session.sql("SELECT count(*) AS n FROM t WHERE t LIKE '%b%'").collect().rows == [{"n": 0}]
+
+
 def test_hardened_never_needs_its_epoch(table: pa.Table) -> None:
     """The cancel byte is enough: no loop runs 50 ms without a look at it."""
     frame = QueryMode.local(threads=1, hardened=True).register("t", table)

@@ -7,7 +7,6 @@ dictionary, where nothing is known by codes, must give the very same answer.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -163,15 +162,7 @@ def check(roads: Roads, table: pa.Table, options: dict[str, Any], sqls: list[str
         assert rows.cast(wanted.schema) == wanted, sql
         least, greatest = roads.oracle.execute(f"SELECT min(t), max(t) FROM rows WHERE {sql}").fetchall()[0]
         assert extremes == [{"a": least, "b": greatest}], sql
-        other = found["http"]
-        assert (other[0], other[2], other[3]) == (count, rows, extremes), sql
-        if options.get("write_page_index") or not options["write_statistics"]:
-            assert other[1] == sums, sql
-        else:
-            # Pages are left out by their headers, as far as these are here when rows are cut into chunks:
-            # all of them on this machine, those of the filter's columns from another one.
-            assert math.isclose(other[1][0].pop("f") or 0, sums[0].pop("f") or 0, rel_tol=1e-12), sql
-            assert other[1] == sums, sql
+        assert found["http"] == found["coded"], sql
         assert found["plain"][2] == rows and found["plain"][3] == extremes, sql
     roads.oracle.unregister("rows")
 

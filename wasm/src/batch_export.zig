@@ -4,7 +4,6 @@
 //! the encoded bytes and once out of the engine's memory; lent columns are copied once.
 const std = @import("std");
 const abi = @import("abi.zig");
-const bitmap = @import("core/bitmap.zig");
 const column_module = @import("core/column.zig");
 const schema = @import("core/schema.zig");
 const Batch = column_module.Batch;
@@ -39,7 +38,7 @@ fn append(bytes: *std.ArrayList(u8), column: *const Column) error{TooLarge}!void
         .bytes, .list => true,
         else => false,
     };
-    const bits = if (has_nulls(column)) column.validity.? else &.{};
+    const bits = if (column.needs_bitmap(column.row_count)) column.validity.? else &.{};
     const descriptor: Descriptor = .{
         .tag = column.type.tag,
         .offset_width = if (has_offsets) 4 else 0,
@@ -62,12 +61,6 @@ fn append(bytes: *std.ArrayList(u8), column: *const Column) error{TooLarge}!void
     };
     bytes.appendSliceAssumeCapacity(std.mem.asBytes(&descriptor));
     for (column.children) |*child| try append(bytes, child);
-}
-
-/// True when a row is NULL in fact: a validity bitmap may well have every bit set.
-fn has_nulls(column: *const Column) bool {
-    const bits = column.validity orelse return false;
-    return column.type.tag != .null and !bitmap.all_set(bits, column.row_count);
 }
 
 /// Natively, in tests, addresses are wider; there they are only looked at again by the test's own resolver.

@@ -126,10 +126,10 @@ pub fn encode(target: []u8, names: []const []const u8, batch: Batch) void {
         writer.put_int(u16, @intCast(name.len));
         writer.put(name);
         writer.put_int(u8, @backingInt(column.type.tag));
-        writer.put_int(u8, @intFromBool(has_nulls(column, batch.row_count)));
+        writer.put_int(u8, @intFromBool(column.needs_bitmap(batch.row_count)));
     }
     for (batch.columns) |*column| {
-        if (has_nulls(column, batch.row_count)) writer.put_bitmap(column.validity.?, batch.row_count);
+        if (column.needs_bitmap(batch.row_count)) writer.put_bitmap(column.validity.?, batch.row_count);
         writer.position += schema.write_type_parameters(target[writer.position..], column.type);
         writer.put_body(column, batch.row_count);
     }
@@ -146,15 +146,8 @@ fn check_type_fits(data_type: DataType, depth: u32) error{TooLarge}!void {
     }
 }
 
-/// True when a row is NULL in fact: a validity bitmap may well have every bit set.
-fn has_nulls(column: *const Column, rows: u32) bool {
-    if (column.type.tag == .null) return false;
-    const bits = column.validity orelse return false;
-    return !bitmap.all_set(bits, rows);
-}
-
 fn bitmap_size(column: *const Column, rows: u32) u64 {
-    return if (has_nulls(column, rows)) bitmap.size(rows) else 0;
+    return if (column.needs_bitmap(rows)) bitmap.size(rows) else 0;
 }
 
 fn offsets_size(rows: u32) u64 {
@@ -261,7 +254,7 @@ const Writer = struct {
     }
 
     fn put_child(self: *Writer, child: *const Column, rows: u32) void {
-        const nulls = has_nulls(child, rows);
+        const nulls = child.needs_bitmap(rows);
         self.put_int(u8, @intFromBool(nulls));
         if (nulls) self.put_bitmap(child.validity.?, rows);
         self.put_body(child, rows);

@@ -185,7 +185,10 @@ pub const Scan = struct {
     surviving: std.ArrayList(Survivor) = .empty,
     surviving_next: usize = 0,
     filter_done: bool = false,
-    headers_seen: bool = false,
+    /// Rows that may match by the headers of pages, from the cut on, and up to which row headers were read.
+    header_ranges: []const RowRange = &.{},
+    headers_known: u64 = 0,
+    header_arena: std.heap.ArenaAllocator,
     use_indexes: bool = false,
     needs: std.ArrayList(Need) = .empty,
     scratch_needs: column_chunk.Needs = .empty,
@@ -199,6 +202,7 @@ pub const Scan = struct {
         self.* = .{
             .gpa = gpa,
             .arena = .init(gpa),
+            .header_arena = .init(gpa),
             .query = query,
             .file = file,
             .options = options,
@@ -360,6 +364,7 @@ pub const Scan = struct {
         self.surviving.deinit(self.gpa);
         self.needs.deinit(self.gpa);
         self.scratch_needs.deinit(self.gpa);
+        self.header_arena.deinit();
         self.arena.deinit();
     }
 
@@ -424,8 +429,9 @@ pub const Scan = struct {
                     self.forget_segments();
                     return .need_bytes;
                 }
-                if (try self.prune_by_headers()) continue;
-                if (self.rows_passed < self.rows.items.len) try self.pass_rows(cut) else try self.read_cut(self.shorten_cut(cut));
+                const is_new = self.rows_passed == self.rows.items.len;
+                if (is_new and try self.headers_exclude(cut)) continue;
+                if (is_new) try self.read_cut(self.shorten_cut(cut)) else try self.pass_rows(cut);
                 if (self.query.saturated) return self.finish();
                 if (self.query.pending.items.len > 0) return .output;
             },
@@ -602,50 +608,67 @@ pub const Scan = struct {
         const pages = try arena.alloc(?prune.Pages, pruning.bindings.len);
         for (pages, pruning.bindings) |*of_column, binding| {
             of_column.* = null;
-            if (binding != .leaf) continue;
-            const leaf = self.find_leaf(binding.leaf) orelse continue;
+            const leaf = self.bound_leaf(binding) orelse continue;
             const span = leaf.chunk.column_index orelse continue;
             if (leaf.index.?.page_count() == 0) continue;
             const bytes = find_span(leaf, span) orelse return not_fetched();
             const bounds = try page_index.read_column_index(arena, bytes, leaf.index.?.page_count());
             of_column.* = try .of_index(arena, leaf.index.?, bounds, self.row_count);
         }
-        try self.keep_ranges(arena, pruning, pages);
-    }
-
-    fn keep_ranges(self: *Scan, arena: std.mem.Allocator, pruning: Prune, pages: []const ?prune.Pages) Error!void {
-        self.ranges = try prune.page_ranges(arena, self.file, self.options.row_group, pruning.predicate, pruning.bindings, pruning.types, pages);
+        self.ranges = try self.row_ranges(arena, pruning, pages);
         var kept: u64 = 0;
         for (self.ranges) |range| kept += range.count();
         self.rows_pruned = self.row_count - kept;
     }
 
-    /// Files without an index may have bounds in the headers of their pages. The bytes are here by then,
-    /// but need not be decoded. Once, before the first row is read; true when the cuts are new.
-    fn prune_by_headers(self: *Scan) Error!bool {
-        if (self.headers_seen or self.use_indexes or self.filter_done) return false;
-        self.headers_seen = true;
+    // ---- page headers ----
+
+    /// Files without an index may have bounds in the headers of their pages. The bytes of a cut are here by
+    /// then, but need not be decoded where no row can match. Which pages are here depends on windows; cuts
+    /// do not, so they are left out as they are.
+    fn headers_exclude(self: *Scan, cut: Cut) Error!bool {
         const pruning = self.prune orelse return false;
-        const arena = self.arena.allocator();
+        if (self.use_indexes or self.filter_done) return false;
+        const end = cut.row + cut.count;
+        if (end > self.headers_known) try self.read_headers(pruning);
+        while (self.header_ranges.len > 0 and self.header_ranges[0].end <= cut.row) self.header_ranges = self.header_ranges[1..];
+        if (self.header_ranges.len > 0 and self.header_ranges[0].begin < end) return false;
+        for (self.leaves) |*leaf| leaf.skip_pages(end);
+        self.cut = null;
+        return true;
+    }
+
+    /// What the headers say of the rows that all filter columns have here.
+    fn read_headers(self: *Scan, pruning: Prune) Error!void {
+        _ = self.header_arena.reset(.retain_capacity);
+        const arena = self.header_arena.allocator();
+        self.headers_known = self.row_count;
+        for (pruning.bindings) |binding| {
+            const leaf = self.bound_leaf(binding) orelse continue;
+            const known = try leaf.walk_ahead(&self.scratch_needs) orelse continue;
+            self.headers_known = @min(self.headers_known, known);
+        }
         const pages = try arena.alloc(?prune.Pages, pruning.bindings.len);
         var found = false;
         for (pages, pruning.bindings) |*of_column, binding| {
             of_column.* = null;
-            if (binding != .leaf) continue;
-            const leaf = self.find_leaf(binding.leaf) orelse continue;
-            const complete = try leaf.prepare(0, self.row_count, &self.scratch_needs);
-            self.scratch_needs.clearRetainingCapacity();
-            if (!complete) continue;
-            const headers = try leaf.header_pages(arena) orelse continue;
+            const leaf = self.bound_leaf(binding) orelse continue;
+            const headers = try leaf.header_pages(arena, self.headers_known) orelse continue;
             of_column.* = .{ .first_rows = headers.first_rows, .evidence = headers.evidence };
             found = true;
         }
-        if (!found) return false;
-        try self.keep_ranges(arena, pruning, pages);
-        self.range_index = 0;
-        self.range_row = 0;
-        self.cut = null;
-        return true;
+        self.header_ranges = if (found)
+            try self.row_ranges(arena, pruning, pages)
+        else
+            try arena.dupe(RowRange, &.{.{ .begin = 0, .end = self.row_count }});
+    }
+
+    fn row_ranges(self: *const Scan, arena: std.mem.Allocator, pruning: Prune, pages: []const ?prune.Pages) Error![]const RowRange {
+        return prune.page_ranges(arena, self.file, self.options.row_group, pruning.predicate, pruning.bindings, pruning.types, pages);
+    }
+
+    fn bound_leaf(self: *Scan, binding: prune.Binding) ?*ChunkReader {
+        return if (binding == .leaf) self.find_leaf(binding.leaf) else null;
     }
 
     fn find_leaf(self: *Scan, index: u32) ?*ChunkReader {
@@ -759,6 +782,7 @@ pub const Scan = struct {
                 if (filtered) if (reader.*) |*found| try self.prepare_spans(found, cut, &whole_span(cut.count));
             }
             if (self.needs.items.len > 0) return false;
+            if (try self.headers_exclude(cut)) continue;
             const short = self.shorten_cut(cut);
             const selection = (try self.select(short)).?;
             if (selection.count > 0) {

@@ -54,6 +54,13 @@ pub const Column = struct {
         return self.row_count - @as(u32, @intCast(bitmap.count(bits, self.row_count)));
     }
 
+    /// Whether a bitmap has to say which of the first `rows` are NULL: it may well have every bit set.
+    pub fn needs_bitmap(self: *const Column, rows: u32) bool {
+        if (self.type.tag == .null) return false;
+        const bits = self.validity orelse return false;
+        return !bitmap.all_set(bits, rows);
+    }
+
     /// utf8 and binary: the bytes of one value.
     pub fn bytes_at(self: *const Column, row: usize) []const u8 {
         return self.data[self.offsets[row]..self.offsets[row + 1]];

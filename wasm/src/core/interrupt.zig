@@ -27,8 +27,14 @@ pub var control: abi.Control = .{
 };
 
 pub inline fn check() Error!void {
+    if (is_cancelled()) return error.Cancelled;
+}
+
+/// For kernels deep inside of a row, which give up and leave it to their caller to `check`: the answer of a
+/// query that was cancelled is nobody's.
+pub inline fn is_cancelled() bool {
     const byte: *volatile u8 = &control.cancel;
-    if (byte.* != 0) return error.Cancelled;
+    return byte.* != 0;
 }
 
 /// What the next failing Status is about. Later words win: the innermost cause speaks first, an

@@ -9,7 +9,8 @@
 //! at its end unless the pattern ends with one; each between goes to the first place it fits after
 //! its predecessor. The first place is enough, since what follows is a `%` that absorbs the rest.
 //! So nothing is ever undone across a `%`, and the time is at most text times pattern. Patterns of
-//! one or two plain literals, which are most, skip all this (`Shape`).
+//! one or two plain literals, which are most, skip all this (`Shape`). A search of a cancelled query finds
+//! nothing; its caller has to `check`.
 //!
 //! `_` takes one whole character. A byte that is no part of a well-formed sequence of its lead
 //! byte is a character of its own, so any bytes can be matched and no read leaves the text. No
@@ -21,6 +22,7 @@
 const std = @import("std");
 const bitmap = @import("../core/bitmap.zig");
 const compare = @import("compare.zig");
+const interrupt = @import("../core/interrupt.zig");
 const text_case = @import("text_case.zig");
 const assert = std.debug.assert;
 
@@ -300,8 +302,10 @@ fn find_segment(comptime folding: Folding, segment: Segment, text: []const u8, s
     const first = segment[0];
     var position = skip_characters(text, start, first.skip) orelse return null;
     if (first.literal.len == 0) return position;
+    var effort: Effort = .{};
     while (find(folding, text, position, first.literal)) |found| {
         if (match_segment(folding, segment[1..], text, found + first.literal.len)) |end| return end;
+        if (effort.is_vain(segment.len)) return null;
         position = found + 1;
     }
     return null;
@@ -407,12 +411,14 @@ fn find(comptime folding: Folding, text: []const u8, start: usize, literal: []co
     if (text.len < literal.len) return null;
     const last = text.len - literal.len; // the last place where it fits
     const ends: Ends = .of(literal);
+    var effort: Effort = .{};
     var position = start;
     while (position + lanes <= last + 1) : (position += lanes) {
         var candidates = ends.candidates(folding, text, position);
         while (candidates != 0) : (candidates &= candidates - 1) {
             const place = position + @ctz(candidates);
             if (equal_at(folding, text, place, literal)) return place;
+            if (effort.is_vain(literal.len)) return null;
         }
     }
     while (position <= last) : (position += 1) {
@@ -420,6 +426,21 @@ fn find(comptime folding: Folding, text: []const u8, start: usize, literal: []co
     }
     return null;
 }
+
+/// Counts what a search spends on places that do not fit, which long texts and patterns make much of: one of
+/// a cancelled query stops.
+const Effort = struct {
+    spent: usize = 0,
+
+    const block = 1 << 16;
+
+    inline fn is_vain(self: *Effort, compared: usize) bool {
+        self.spent += compared;
+        if (self.spent < block) return false;
+        self.spent = 0;
+        return interrupt.is_cancelled();
+    }
+};
 
 /// First and last byte of a literal, and their other case.
 const Ends = struct {

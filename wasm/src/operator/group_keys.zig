@@ -72,7 +72,8 @@ pub const Packing = struct {
             place.* = .{ .word = word, .shift = @truncate(used[word]) };
             used[word] += size;
         }
-        self.form = if (used[1] == 0) .word else .pair;
+        // A text of more than 7 bytes does not fit its word, which only a table of pairs can notice.
+        self.form = if (used[1] == 0 and !self.has_text) .word else .pair;
         return self;
     }
 

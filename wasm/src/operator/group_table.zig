@@ -218,6 +218,7 @@ pub const GroupTable = struct {
             },
             .word => {
                 const keys = try self.packing.words(arena, chunk.columns, &chunk.as_rows());
+                assert(!keys.too_long);
                 try self.find_slots(Word, &self.words, Words{ .keys = keys.a, .flags = keys.flags }, chunk);
             },
             .pair => {

@@ -162,13 +162,13 @@ pub const MergeOperator = struct {
         return found;
     }
 
+    /// Where rows of a run go. Runs come one after the other, so it is the last one or a new one; what comes
+    /// back to a run later is a piece of it of its own.
     fn run_of(self: *MergeOperator, number: u32) Error!*Run {
         const runs = self.runs.items;
-        for (0..runs.len) |i| {
-            const run = &runs[runs.len - 1 - i]; // most often the last one
-            if (run.number != number) continue;
-            if (run.rows[0].row_count < piece_rows) return run; // there is a key, and so a column
-            break;
+        if (runs.len > 0) {
+            const last = &runs[runs.len - 1];
+            if (last.number == number and last.rows[0].row_count < piece_rows) return last; // there is a key, and so a column
         }
         try self.runs.ensureUnusedCapacity(self.gpa, 1);
         const rows = try self.keyed.open_builders(self.gpa, self.arena.allocator());

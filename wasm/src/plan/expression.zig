@@ -198,6 +198,7 @@ pub fn evaluate(arena: std.mem.Allocator, expression: *const Expression, chunk: 
             }
             const bits = try new_bits(arena, count);
             node.matcher.match_column(value.offsets, value.data, bits);
+            try interrupt.check();
             return bool_column(count, bits, value.validity);
         },
         .is_null => |node| return evaluate_is_null(arena, node, chunk),

@@ -11,6 +11,7 @@ const abi = @import("../abi.zig");
 const bitmap = @import("../core/bitmap.zig");
 const column_module = @import("../core/column.zig");
 const expression_module = @import("expression.zig");
+const interrupt = @import("../core/interrupt.zig");
 const number = @import("function_number.zig");
 const schema = @import("../core/schema.zig");
 const text = @import("function_text.zig");
@@ -165,12 +166,14 @@ pub fn evaluate(arena: std.mem.Allocator, result_type: DataType, node: Expressio
         .validity = validity,
         .rows = if (known.fallible) try expression_module.rows_that_matter(arena, chunk, validity) else validity,
     };
-    return switch (@backingInt(node.function)) {
-        0...99 => text.evaluate(&call),
-        100...199 => number.evaluate(&call),
-        200...299 => time.evaluate(&call),
+    const result = switch (@backingInt(node.function)) {
+        0...99 => try text.evaluate(&call),
+        100...199 => try number.evaluate(&call),
+        200...299 => try time.evaluate(&call),
         else => unreachable,
     };
+    try interrupt.check(); // a search that was cancelled found nothing
+    return result;
 }
 
 test "arguments are counted and typed" {

@@ -320,23 +320,47 @@ pub const ChunkReader = struct {
         try needs.append(self.gpa, .{ .offset = self.chunk.start, .size = size });
     }
 
-    /// What the headers of all pages say, where all of them are here; null otherwise.
-    pub fn header_pages(self: *ChunkReader, arena: std.mem.Allocator) Error!?HeaderPages {
-        if (self.repeats() or self.index != null or self.walk_row != self.options.row_count) return null;
-        if (self.current != null or self.queue_first != 0 or self.queue.items.len < 2) return null;
-        const first_rows = try arena.alloc(u64, self.queue.items.len);
-        const evidence = try arena.alloc(statistics.Evidence, self.queue.items.len);
-        for (self.queue.items, first_rows, evidence) |*page, *first_row, *item| {
+    /// Takes in what is here without asking for more; the row up to which headers are known, or null where
+    /// they do not say which rows are theirs.
+    pub fn walk_ahead(self: *ChunkReader, needs: *Needs) Error!?u64 {
+        if (self.repeats() or self.index != null) return null;
+        _ = try self.prepare(0, self.options.row_count, needs);
+        needs.clearRetainingCapacity();
+        return self.walk_row;
+    }
+
+    /// What the headers say of pages that have not been begun and lie before `end`; null if that is nothing.
+    /// Rows before and behind them are pages of which nothing is known.
+    pub fn header_pages(self: *const ChunkReader, arena: std.mem.Allocator, end: u64) Error!?HeaderPages {
+        if (self.repeats()) return null;
+        const queue = self.queue.items[self.queue_first..];
+        var first_rows: std.ArrayList(u64) = try .initCapacity(arena, queue.len + 2);
+        var evidence: std.ArrayList(statistics.Evidence) = try .initCapacity(arena, queue.len + 2);
+        var says_nothing = true;
+        var row: u64 = 0;
+        for (queue) |*page| {
+            if (page.first_row >= end) break;
+            if (page.row_count.? == 0) continue;
+            if (page.first_row > row) {
+                first_rows.appendAssumeCapacity(row); // only before the first: pages follow each other
+                evidence.appendAssumeCapacity(.{ .is_page = true });
+            }
             const raw = switch (page.header.page) {
                 .data => |header| header.statistics,
                 .data_v2 => |header| header.statistics,
                 .dictionary, .index => unreachable,
             };
-            first_row.* = page.first_row;
-            item.* = .{ .statistics = raw.values, .deprecated = raw.deprecated, .value_count = page.row_count, .is_page = true };
-            if (page.row_count == 0) return null;
+            if (raw.values.min != null or raw.values.max != null or raw.values.null_count != null) says_nothing = false;
+            first_rows.appendAssumeCapacity(page.first_row);
+            evidence.appendAssumeCapacity(.{ .statistics = raw.values, .deprecated = raw.deprecated, .value_count = page.row_count, .is_page = true });
+            row = page.end_row().?;
         }
-        return .{ .first_rows = first_rows, .evidence = evidence };
+        if (says_nothing) return null;
+        if (row < self.options.row_count) {
+            first_rows.appendAssumeCapacity(row);
+            evidence.appendAssumeCapacity(.{ .is_page = true });
+        }
+        return .{ .first_rows = first_rows.items, .evidence = evidence.items };
     }
 
     // ---- with an offset index ----
@@ -606,6 +630,22 @@ pub const ChunkReader = struct {
                     self.row += step;
                 }
             } else try self.skip_page(target);
+        }
+    }
+
+    /// Leaves out pages that end at or before `row`. A page that reaches further is not begun for that.
+    pub fn skip_pages(self: *ChunkReader, row: u64) void {
+        if (self.repeats()) return;
+        if (self.current) |current| {
+            if (current.end_row.? > row) return;
+            self.row = current.end_row.?;
+            self.drop_page();
+        }
+        while (self.queue_first < self.queue.items.len) : (self.queue_first += 1) {
+            const end = self.queue.items[self.queue_first].end_row().?;
+            if (end > row) return;
+            self.row = end;
+            self.pages_skipped += 1;
         }
     }
 
