@@ -136,6 +136,17 @@ class InstancePool:
         cramped.close()
         return None
 
+    def give_back(self, instance: Instance, *, clean: bool) -> None:
+        """For the next query, if nothing happened to it. One that cannot be taken back is not used again."""
+        if not clean:
+            self.discard(instance)
+            return
+        try:
+            self.release(instance)
+        except BaseException:
+            self.discard(instance)
+            raise
+
     def release(self, instance: Instance) -> None:
         """Keeps it warm for a while, unless something happened to it."""
         self._note_end()

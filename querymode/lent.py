@@ -27,6 +27,7 @@ _ROW_COUNT, _CHILD_COUNT, _VALIDITY, _DATA, _OFFSETS = map(
     _FIELDS.index, ("row_count", "child_count", "validity", "data", "offsets")
 )
 _SIZES = tuple(_FIELDS.index(name) for name in ("validity_size", "data_size", "offsets_size"))
+_TAG, _WIDTH, _DATA_SIZE = map(_FIELDS.index, ("tag", "value_width", "data_size"))
 
 
 class LentColumn:
@@ -58,8 +59,12 @@ class LentBatch:
 
     @property
     def size(self) -> int:
-        """Bytes of its columns."""
-        return sum(descriptor[field] for descriptor in self._descriptors for field in _SIZES)
+        """Bytes that its columns take as Arrow, where decimals of 8 bytes become 16."""
+        size: int = sum(descriptor[field] for descriptor in self._descriptors for field in _SIZES)
+        for descriptor in self._descriptors:
+            if descriptor[_TAG] == TypeTag.DECIMAL and descriptor[_WIDTH] == 8:
+                size += descriptor[_DATA_SIZE]
+        return size
 
     def columns(self, schema: Schema) -> list[LentColumn]:
         descriptors = iter(self._descriptors)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from querymode.arrow import arrow_schema, from_arrow, record_batches
 from querymode.errors import QueryModeError, error
+from querymode.execute.batch import drop_batches
 from querymode.lower import Branch, Stage
 from querymode.plan import Project, Scan, with_types
 from querymode.qmcb import decode_columnar_batch
@@ -14,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import pyarrow
 
+    from querymode.execute.batch import Batch
     from querymode.execute.local import QueryRun
-    from querymode.execute.stage import Batch
 
 
 def apply(stage: Stage, given: Schema, lanes: list[list[Batch]], query: QueryRun) -> list[list[Batch]]:
@@ -27,7 +28,7 @@ def apply(stage: Stage, given: Schema, lanes: list[list[Batch]], query: QueryRun
         for batch in lane:
             for rows in record_batches(decode_columnar_batch(batch.data), given, copy=True):
                 made.append(_called(stage, rows))
-            query.held -= batch.size
+            query.held -= drop_batches(((batch,),))
     table = from_arrow(pyarrow.Table.from_batches(made, arrow_schema(stage.schema)))
     following = Stage()
     following.schema = stage.schema

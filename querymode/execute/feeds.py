@@ -17,13 +17,13 @@ from querymode.prune import rewrite
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Protocol
 
     from querymode._wasm import Instance, Output
+    from querymode.execute.batch import Batch
     from querymode.execute.files import FileScan
     from querymode.execute.profile import Profile
-    from querymode.execute.stage import Batch
     from querymode.execute.top_bound import Rank, TopBound
     from querymode.expr import Expr
     from querymode.lower import Branch
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         def lane_finished(self, lane: int) -> None: ...
         def lane_skipped(self, lane: int) -> None: ...
         def count_pages(self, count: int) -> None: ...
-        def give_back(self, size: int) -> None: ...
+        def let_go(self, batches: Iterable[Batch]) -> None: ...
 
 
 #: Tables larger than this part of the memory are streamed through, not kept.
@@ -111,7 +111,10 @@ class Feed:
         longest = max(self.kept.values(), key=len, default=None)
         if longest is None or len(longest) < 2:
             return None
-        return longest.popleft() if self.is_best_first else longest.pop()
+        try:
+            return longest.popleft() if self.is_best_first else longest.pop()
+        except IndexError:  # its owner, who takes several at a time, was faster
+            return None
 
     def run(self, instance: Instance, query: int, sink: Sink) -> None:
         """Lanes while there are any."""
@@ -354,10 +357,10 @@ class BatchFeed(Feed):
     def __init__(
         self,
         first: int,
-        lanes: Sequence[Sequence[bytes]],
+        lanes: Sequence[Sequence[Batch]],
         *,
         consume: bool,
-        states: Sequence[Sequence[bytes]] = (),
+        states: Sequence[Sequence[Batch]] = (),
     ) -> None:
         super().__init__(first, len(lanes))
         self._batches = [deque(lane) for lane in lanes]
@@ -378,37 +381,38 @@ class BatchFeed(Feed):
         block.free()
 
     def _push(
-        self, block: InputBlock, query: int, batches: deque[bytes], sink: Sink, lane: int, kind: SourceKind
+        self, block: InputBlock, query: int, batches: deque[Batch], sink: Sink, lane: int, kind: SourceKind
     ) -> None:
         while batches:
-            output, size = push_batches(block, query, batches, sink, kind=kind)
+            output, taken = push_batches(block, query, batches, sink, kind=kind)
             if self._consume:
-                sink.give_back(size)
+                sink.let_go(taken)
             sink.take_output(block.instance, query, output, lane)
             if output.state == OutputState.DONE:
                 break
-        if self._consume and batches:
-            sink.give_back(sum(map(len, batches)))
+        if self._consume:
+            sink.let_go(batches)
         batches.clear()
 
 
 def push_batches(
     block: InputBlock,
     query: int,
-    batches: deque[bytes],
+    batches: deque[Batch],
     sink: Sink,
     run: int = 0,
     kind: SourceKind = SourceKind.QMCB_LIST,
-) -> tuple[Output, int]:
-    """As many batches as make a morsel, by one call: partial answers are many and small. And their size."""
+) -> tuple[Output, list[Batch]]:
+    """As many batches as make a morsel, by one call: partial answers are many and small. And which ones."""
     instance = block.instance
+    taken: list[Batch] = []
     parts: list[bytes] = []
     size = 0
-    while batches and (not parts or size + len(batches[0]) <= PUSH_SIZE_MAX):
+    while batches and (not taken or size + batches[0].size <= PUSH_SIZE_MAX):
         batch = batches.popleft()
-        parts += (len(batch).to_bytes(4, "little"), batch)
-        size += 4 + len(batch)
-    taken = size - 2 * len(parts)  # of every pair, four bytes were the size
+        taken.append(batch)
+        parts += (batch.size.to_bytes(4, "little"), batch.data)
+        size += 4 + batch.size
     if size <= SCRATCH_SIZE_MAX:
         return instance.query_push(query, kind, data=b"".join(parts), handle=run), taken
     sink.allow(instance)

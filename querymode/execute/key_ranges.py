@@ -53,10 +53,10 @@ def _extremes(instance: Instance, ranges: Sequence[KeyRange], query: QueryRun) -
     wire.aggregate(step, AggregatePhase.COMPLETE)
     opened = instance.query_open(wire.encoded())
     for batch in query.result(stage):
-        address = instance.alloc(len(batch))
-        instance.write(address, batch)
-        instance.query_push(opened, SourceKind.QMCB, address=address, size=len(batch))
-        instance.free(address, len(batch))
+        address = instance.alloc(batch.size)
+        instance.write(address, batch.data)
+        instance.query_push(opened, SourceKind.QMCB, address=address, size=batch.size)
+        instance.free(address, batch.size)
     batches = list(outputs(instance, opened, instance.query_finish(opened)))
     instance.query_close(opened)
     row = Result(batches, step.schema, {}).rows[0]

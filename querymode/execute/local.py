@@ -11,6 +11,7 @@ from querymode import _pool
 from querymode._abi import UNDIVIDED
 from querymode.errors import MemoryExceededError
 from querymode.execute import threads
+from querymode.execute.batch import drop_batches
 from querymode.execute.feeds import BatchFeed, FileFeed, MemoryFeed, ReadyFeed
 from querymode.execute.kept import kept_count, table_id
 from querymode.execute.stage import MIB, WORKER_SIZE_MIN, StageRun
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from querymode._wasm import Instance
+    from querymode.execute.batch import Batch
     from querymode.execute.budget import Budget
     from querymode.execute.feeds import Feed
     from querymode.execute.files import FileScan
     from querymode.execute.limits import Limits
     from querymode.execute.profile import Profile
     from querymode.execute.ranges import Range
-    from querymode.execute.stage import Batch
     from querymode.execute.top_bound import TopBound
     from querymode.expr import Expr
     from querymode.fetch import IoGate
@@ -287,25 +288,31 @@ class QueryRun:
         run = self._stage_run(stage)
         started = time.monotonic()
         try:
-            run.run()
+            lanes = self._run_whole(stage, run)
         except BaseException:
             self.cancel_reads()
             run.drop_answers()
-            self._results.clear()
+            for batches in self._results.values():
+                drop_batches(batches)
             raise
-        self._answer.lanes_skipped += run.lanes_skipped
-        self._answer.groups_pruned += sum(feed.groups_pruned() for feed in run.feeds)
-        lanes = [list(lane) for lane in run.answers]
-        if run.is_partitioned:
-            lanes = self._run_partitions(stage, lanes)
-        elif len(run.ranges) > 1:
-            lanes = self._run_ranges(stage, run.ranges, lanes)
         if self.profile is not None:
             self._note(stage, run, time.monotonic() - started)
         if stage.function is not None:
             from querymode.execute.callables import apply
 
             return apply(stage, stage.given, lanes, self)
+        return lanes
+
+    def _run_whole(self, stage: Stage, run: StageRun) -> list[list[Batch]]:
+        """Its lanes, and its final plan, which may be a stage of its own."""
+        run.run()
+        self._answer.lanes_skipped += run.lanes_skipped
+        self._answer.groups_pruned += sum(feed.groups_pruned() for feed in run.feeds)
+        lanes = [list(lane) for lane in run.answers]
+        if run.is_partitioned:
+            return self._run_partitions(stage, lanes)
+        if len(run.ranges) > 1:
+            return self._run_ranges(stage, run.ranges, lanes)
         return lanes
 
     def _note(self, stage: Stage, run: StageRun, seconds: float) -> None:
@@ -322,10 +329,10 @@ class QueryRun:
         """The final plan over every partition of the lanes' answers."""
         assert stage.final is not None
         count = stage.partition_count
-        parts: list[list[bytes]] = [[] for _ in range(2 * count)]
+        parts: list[list[Batch]] = [[] for _ in range(2 * count)]
         for lane in self._divided(stage, lanes):
             for batch in lane:
-                parts[batch.partition].append(batch.data)
+                parts[batch.partition].append(batch)
         with_states = [number for number in range(count) if parts[number]]
         only_rows = [number for number in range(count) if parts[number + count] and not parts[number]]
         following = Stage()
@@ -371,12 +378,16 @@ class QueryRun:
     def _run_over(self, stage: Stage, feeds: Sequence[Feed]) -> list[list[Batch]]:
         """A stage over batches, which it gives back as it goes."""
         run = StageRun(self, stage, feeds, self.workers(sum(feed.lane_count for feed in feeds)))
-        run.run()
+        try:
+            run.run()
+        except BaseException:
+            run.drop_answers()
+            raise
         return [list(lane) for lane in run.answers]
 
     def _divided(self, stage: Stage, lanes: list[list[Batch]]) -> list[list[Batch]]:
         """Batches of one partition each."""
-        whole = [[batch.data for batch in lane if batch.partition == UNDIVIDED] for lane in lanes]
+        whole = [[batch for batch in lane if batch.partition == UNDIVIDED] for lane in lanes]
         if not any(whole):
             return lanes
         assert stage.deal is not None
@@ -423,13 +434,13 @@ class QueryRun:
             lanes = self._results[id(source.stage)]
             consume = self._readers[id(source.stage)] == 1
             if branch.passes_through and not self.exports(stage):
-                if not consume:  # the final plan gives back what it has taken in
+                if not consume:  # the final plan lets go of what it has taken in
                     self.held += sum(batch.size for lane in lanes for batch in lane)
+                    lanes = [[batch.twin() for batch in lane] for lane in lanes]
                 return ReadyFeed(first, lanes)
-            datas = [[batch.data for batch in lane] for lane in lanes]
             if source.gather:
-                datas = [[data for lane in datas for data in lane]]
-            return BatchFeed(first, datas or [[]], consume=consume)
+                lanes = [[batch for lane in lanes for batch in lane]]
+            return BatchFeed(first, lanes or [[]], consume=consume)
         if isinstance(source, FileTable):
             scan = self._file_scan(branch, stage, workers)
             return FileFeed(first, branch, scan, self._bounds_of(branch), bound)
@@ -451,9 +462,9 @@ class QueryRun:
 
     # ---- what stages leave ----
 
-    def result(self, stage: Stage) -> list[bytes]:
+    def result(self, stage: Stage) -> list[Batch]:
         """All batches of an earlier stage, in order."""
-        return [batch.data for lane in self._results[id(stage)] for batch in lane]
+        return [batch for lane in self._results[id(stage)] for batch in lane]
 
     def _release_inputs(self, stage: Stage) -> None:
         for before in stage.inputs:

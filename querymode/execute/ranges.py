@@ -16,6 +16,7 @@ from array import array
 from collections import deque
 
 from querymode._abi import OutputState, TypeTag
+from querymode.execute.batch import Batch
 from querymode.execute.feeds import Feed, InputBlock, push_batches
 from querymode.execute.single import outputs
 from querymode.qmcb import ColumnarBatch, ColumnarColumn, encode_columnar_batch, view_own_batch
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from querymode._wasm import Instance
     from querymode.execute.feeds import Sink
-    from querymode.execute.stage import Batch
     from querymode.merge_steps import Bound, MergeSteps
     from querymode.types import DataType
 
@@ -105,7 +105,7 @@ def _answer(instance: Instance, plan: bytes, samples: Sequence[bytes], sink: Sin
     block = InputBlock(instance)
     found: list[bytes] = []
     for run, data in enumerate(samples):
-        output, _ = push_batches(block, query, deque([data]), sink, run)
+        output, _ = push_batches(block, query, deque([Batch(data, len(data), 0)]), sink, run)
         found += outputs(instance, query, output)
     block.free()
     found += outputs(instance, query, instance.query_finish(query))
@@ -213,33 +213,28 @@ class RangeFeed(Feed):
             return
         block = InputBlock(instance)
         for run, held in enumerate(self._runs):
-            datas = deque(one.batch.data for one in held)
+            batches = deque(one.batch for one in held)
             position = 0
-            while datas:
-                output, _ = push_batches(block, query, datas, sink, run)
+            while batches:
+                output, taken = push_batches(block, query, batches, sink, run)
                 assert output.state != OutputState.DONE
-                end = len(held) - len(datas)
-                sink.give_back(self._let_go(held[position:end]))
-                position = end
+                sink.let_go(self._read(held[position : position + len(taken)]))
+                position += len(taken)
         block.free()
         sink.allow(instance)
         sink.take_output(instance, query, instance.query_finish(query), lane)
         sink.lane_finished(lane)
 
-    def _let_go(self, held: Sequence[_Held]) -> int:
-        """How many bytes nobody needs any more."""
-        size = 0
+    def _read(self, held: Sequence[_Held]) -> list[Batch]:
+        """Which of them no other range needs."""
         with self._lock:
             for one in held:
                 one.readers -= 1
-                if one.readers == 0:
-                    one.batch.data = None
-                    size += one.batch.size
-        return size
+            return [one.batch for one in held if one.readers == 0]
 
 
 def range_feeds(ranges: Sequence[Range], runs: Sequence[Sequence[Batch]]) -> list[RangeFeed]:
-    """A feed for each range. What no range needs is an error of ours: every row is in one."""
+    """A feed for each range. Every row is in one; a batch without rows goes with the first."""
     lock = threading.Lock()
     all_held = [[_Held(batch) for batch in run] for run in runs]
     feeds = []
@@ -250,7 +245,7 @@ def range_feeds(ranges: Sequence[Range], runs: Sequence[Sequence[Batch]]) -> lis
             start = 0
             for batch, holder in zip(run, held, strict=True):
                 end = start + batch.row_count
-                if start < rows.stop and rows.start < end:
+                if (start < rows.stop and rows.start < end) or (not batch.row_count and not number):
                     holder.readers += 1
                     wanted.append(holder)
                 start = end

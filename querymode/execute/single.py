@@ -38,7 +38,8 @@ def on_instance(task: Callable[[Instance], T], limit: int = DEFAULT_LIMIT) -> T:
             failures.append(failure)
         finally:
             try:
-                _give_back(instances, clean=bool(results) and not abandoned.is_set())
+                for instance in instances:
+                    _pool.pool().give_back(instance, clean=bool(results) and not abandoned.is_set())
             except BaseException as failure:  # or the asking thread would wait for ever
                 failures.append(failure)
             finally:
@@ -56,11 +57,6 @@ def on_instance(task: Callable[[Instance], T], limit: int = DEFAULT_LIMIT) -> T:
     if failures:
         raise failures[0].with_traceback(None)
     return results[0]
-
-
-def _give_back(instances: list[Instance], *, clean: bool) -> None:
-    for instance in instances:
-        _pool.pool().release(instance) if clean else _pool.pool().discard(instance)
 
 
 def outputs(instance: Instance, query: int, output: Output) -> Iterator[bytes]:

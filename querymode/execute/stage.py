@@ -20,13 +20,14 @@ from querymode import _pool, _wasm
 from querymode._abi import LISTED, UNDIVIDED, OutputState, SourceKind
 from querymode.errors import MemoryExceededError, error
 from querymode.execute import threads
+from querymode.execute.batch import Batch, drop_batches
 from querymode.execute.feeds import InputBlock, push_batches
 from querymode.execute.kept import kept_count
 from querymode.steps import with_builds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from querymode._wasm import Instance, Output
@@ -55,18 +56,6 @@ UNDIVIDED_ROWS_MAX = 1 << 21
 
 def timed_out() -> QueryModeError:
     return error("QUERY_TIMEOUT", "the query ran longer than its timeout; raise timeout=, or ask for less")
-
-
-class Batch:
-    """An answer of the engine, or what was made of it; its size in the engine's form, and its partition."""
-
-    __slots__ = ("data", "partition", "row_count", "size")
-
-    def __init__(self, data: Any, size: int, row_count: int, partition: int = 0) -> None:
-        self.data = data
-        self.size = size
-        self.row_count = row_count
-        self.partition = partition
 
 
 class StageRun:
@@ -248,8 +237,7 @@ class StageRun:
 
     def drop_answers(self) -> None:
         """After a failure: the next attempt needs the memory, and tracebacks may refer to this run."""
-        for lane in self.answers:
-            lane.clear()
+        drop_batches(self.answers)
         self.feeds = []
 
     # ---- worker threads ----
@@ -285,7 +273,7 @@ class StageRun:
             if not self.stopped:
                 self.instances.append(instance)
                 return instance
-        _give_back(instance, clean=True)
+        _pool.pool().give_back(instance, clean=True)
         return None
 
     def _is_last(self) -> bool:
@@ -318,7 +306,7 @@ class StageRun:
             self.query.crossings += instance.crossings
             instance.crossings = 0
             clean = not self.stopped
-        _give_back(instance, clean=clean)
+        _pool.pool().give_back(instance, clean=clean)
 
     def _fail(self, failure: BaseException) -> None:
         with self.lock:
@@ -512,7 +500,9 @@ class StageRun:
             with self.lock:
                 profile.add_rows(nodes, counts, is_final=is_final)
 
-    def give_back(self, size: int) -> None:
+    def let_go(self, batches: Iterable[Batch]) -> None:
+        """Nobody needs them any more."""
+        size = drop_batches((batches,))
         with self.lock:
             self.query.held -= size
 
@@ -568,17 +558,17 @@ class StageRun:
             self.ranges = ranges.find_ranges(instance, self.stage.merge_steps, runs, count, self)
         return len(self.ranges) > 1
 
-    def _final_batches(self) -> tuple[list[deque[bytes]], list[deque[bytes]]]:
+    def _final_batches(self) -> tuple[list[deque[Batch]], list[deque[Batch]]]:
         """What the final plan takes behind its first step, and what it takes there: run by run, or as one."""
         if self.stage.merges:
-            return [], [deque(batch.data for batch in lane) for lane in self.answers]
+            return [], [deque(lane) for lane in self.answers]
         takes_both = self.stage.rows_final is not None
-        states: deque[bytes] = deque()
-        rows: deque[bytes] = deque()
+        states: deque[Batch] = deque()
+        rows: deque[Batch] = deque()
         for lane in self.answers:
             for batch in lane:
                 has_passed = self.stage.partition_count <= batch.partition < UNDIVIDED
-                (rows if has_passed or not takes_both else states).append(batch.data)
+                (rows if has_passed or not takes_both else states).append(batch)
         return [states], [rows]
 
     def _run_final(self, instance: Instance) -> None:
@@ -598,11 +588,11 @@ class StageRun:
         kinds = [SourceKind.STATES_LIST] * len(states) + [SourceKind.QMCB_LIST] * len(lanes)
         for run, (kind, batches) in enumerate(zip(kinds, [*states, *lanes], strict=True)):
             while batches:
-                output, size = push_batches(block, query, batches, self, run, kind)
-                self.give_back(size)
+                output, taken = push_batches(block, query, batches, self, run, kind)
+                self.let_go(taken)
                 self.take_output(instance, query, output, 0)
                 if output.state == OutputState.DONE:
-                    self.give_back(sum(map(len, batches)))
+                    self.let_go(batches)
                     batches.clear()
         block.free()
         self.allow(instance)
@@ -611,19 +601,6 @@ class StageRun:
         self._note_rows(instance, query, self.stage.final_nodes, is_final=True)
         instance.query_close(query)
         builds.close()
-
-
-def _give_back(instance: Instance, *, clean: bool) -> None:
-    """To the pool, for the next query. One that cannot be taken back is not used again."""
-    pool = _pool.pool()
-    if not clean:
-        pool.discard(instance)
-        return
-    try:
-        pool.release(instance)
-    except BaseException:
-        pool.discard(instance)
-        raise
 
 
 class _Builds:

@@ -524,7 +524,12 @@ pub const Query = struct {
         }
         std.mem.swap(std.ArrayList(Piece), &self.pending, &self.lent_parts);
         self.lent_list = list;
-        return .{ .bytes = std.mem.sliceAsBytes(list), .row_count = row_count, .state = idle, .partition = abi.listed };
+        return .{
+            .bytes = std.mem.sliceAsBytes(list),
+            .row_count = row_count,
+            .state = if (self.has_more()) .more_output else idle,
+            .partition = abi.listed,
+        };
     }
 
     fn check_input(batch: Batch, fields: []const schema.Field) Error!void {

@@ -22,6 +22,10 @@ const Bytes = std.array_list.Aligned(u8, .fromByteUnits(column_module.alignment)
 /// Decoders store whole vectors.
 const dense_slack = 64;
 
+comptime {
+    assert(dense_slack >= take.compress_slack);
+}
+
 pub const ColumnBuilder = struct {
     gpa: std.mem.Allocator,
     type: DataType,

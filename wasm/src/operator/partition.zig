@@ -67,20 +67,14 @@ pub const PartitionOperator = struct {
         const keys = try arena.alloc(expression_module.Expression, aggregate.keys.len);
         for (keys, aggregate.keys) |*to, key| {
             to.* = key.expression;
-            note_columns(named, &key.expression);
+            key.expression.mark_columns(named);
         }
-        for (aggregate.arguments) |*value| note_columns(named, value);
+        for (aggregate.arguments) |*value| value.mark_columns(named);
         var columns: std.ArrayList(u32) = .empty;
         for (named, 0..) |is_named, i| if (is_named) try columns.append(arena, @intCast(i));
         var self = try init_columns(gpa, arena, keys, columns.items, count, input);
         self.first_number = count;
         return self;
-    }
-
-    fn note_columns(named: []bool, expression: *const expression_module.Expression) void {
-        if (expression.node == .column) named[expression.node.column] = true;
-        var children = expression.children();
-        while (children.next()) |child| note_columns(named, child);
     }
 
     fn init_columns(gpa: std.mem.Allocator, arena: std.mem.Allocator, keys: []const expression_module.Expression, columns: []const u32, count: u32, input: []const schema.Field) Error!PartitionOperator {

@@ -1,0 +1,38 @@
+"""What stages hand to each other: an answer of the engine, in this process."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+
+class Batch:
+    """An answer of the engine, or what was made of it; its size in the engine's form, and its partition.
+
+    Several lists may know a batch. Whoever needs it last sets `data` to None, so that its bytes are free when
+    they are no longer counted.
+    """
+
+    __slots__ = ("data", "partition", "row_count", "size")
+
+    def __init__(self, data: Any, size: int, row_count: int, partition: int = 0) -> None:
+        self.data = data
+        self.size = size
+        self.row_count = row_count
+        self.partition = partition
+
+    def twin(self) -> Batch:
+        """The same bytes, for somebody who will set them free while others still need them."""
+        return Batch(self.data, self.size, self.row_count, self.partition)
+
+
+def drop_batches(lanes: Iterable[Iterable[Batch]]) -> int:
+    """Frees the bytes of batches that nobody needs any more. How many they were."""
+    size = 0
+    for lane in lanes:
+        for batch in lane:
+            size += batch.size
+            batch.data = None
+    return size
