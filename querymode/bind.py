@@ -373,7 +373,14 @@ def _ends_in_escape(pattern: str, escape: str) -> bool:
 
 
 def _constant(value: object, stored: object, data_type: DataType, text: str) -> Bound:
+    """Its value is what is stored from now on: a text that became a date is no text any more."""
     wire = bytes((ExpressionTag.LITERAL,)) + literals.encode_value(stored, data_type)
+    if isinstance(stored, float):
+        value = stored
+    elif isinstance(value, str) and data_type != UTF8:
+        value = literals.moment(value, data_type)
+        if value is None:
+            return Bound(data_type, wire, text)
     return Bound(data_type, wire, text, value, True)
 
 
@@ -411,8 +418,15 @@ def _castable(source: DataType, target: DataType) -> bool:
         return True
     moments = (TypeTag.DATE, TypeTag.TIMESTAMP)
     if source.tag in moments and target.tag in moments:
-        return bool(source.zone) == bool(target.zone)
+        return _on_one_clock(source, target)
+    if source.tag == TypeTag.TIMESTAMP and target.tag == TypeTag.TIME:
+        return not source.zone
     return source.tag == target.tag == TypeTag.TIME
+
+
+def _on_one_clock(a: DataType, b: DataType) -> bool:
+    """Dates and timestamps without a zone are UTC's where they meet an instant: the only clock known."""
+    return bool(a.zone) == bool(b.zone) or "UTC" in (a.zone, b.zone)
 
 
 def _unify(left: Bound, right: Bound, otherwise: str) -> tuple[Bound, Bound]:
@@ -506,10 +520,9 @@ def common_type(a: DataType, b: DataType) -> DataType | None:
         return other if is_integer(other) else None
     tags = {a.tag, b.tag}
     if tags == {TypeTag.DATE, TypeTag.TIMESTAMP}:
-        moment = a if a.tag == TypeTag.TIMESTAMP else b
-        return None if moment.zone else moment
-    if tags == {TypeTag.TIMESTAMP} and bool(a.zone) == bool(b.zone):
-        return timestamp(max(a.unit, b.unit), a.zone)
+        return (a if a.tag == TypeTag.TIMESTAMP else b) if _on_one_clock(a, b) else None
+    if tags == {TypeTag.TIMESTAMP} and _on_one_clock(a, b):
+        return timestamp(max(a.unit, b.unit), a.zone or b.zone)
     if tags == {TypeTag.TIME}:
         return a if a.unit > b.unit else b
     return None

@@ -264,12 +264,29 @@ def _fit_temporal(value: object, target: DataType) -> int | tuple[int, int, int]
     return _ticks(microseconds, nanoseconds, target.unit)
 
 
+def moment(text: str, target: DataType) -> dt.date | dt.time | None:
+    """What a text that fits `target` says; None where Python's types cannot hold it."""
+    found, nanoseconds = _parse_temporal(text, target)
+    return None if nanoseconds else found
+
+
+#: Python reads more than these (20200102, 2020-W01-4, 12), the engine and DuckDB do not.
+_ISO_DATE = r"\d{4}-\d\d-\d\d"
+_ISO_TIME = r"\d\d:\d\d(:\d\d(\.\d*)?)?"
+_ISO = {
+    TypeTag.DATE: _ISO_DATE,
+    TypeTag.TIME: _ISO_TIME,
+    TypeTag.TIMESTAMP: rf"{_ISO_DATE}([ T]{_ISO_TIME}(Z|[+-]\d\d(:?\d\d)?)?)?",
+}
+
+
 def _parse_temporal(text: str, target: DataType) -> tuple[dt.date | dt.time | None, int]:
     """An ISO text, and the nanoseconds that Python's types cannot hold."""
     import datetime as dt
+    import re
 
     kept, nanoseconds = _split_nanoseconds(text)
-    if nanoseconds is None:
+    if nanoseconds is None or not re.fullmatch(_ISO[target.tag], text, re.ASCII):
         return None, 0
     try:
         if target.tag == TypeTag.DATE:

@@ -37,7 +37,7 @@ from querymode.sql.aggregates import Aggregates
 from querymode.sql.rewrite import parts_of
 from querymode.sql.scope import Ambiguous
 from querymode.sql.subquery import ANY, EXISTS, IN, SCALAR, Subquery
-from querymode.types import BINARY, BOOL, NULL, UTF8, is_numeric
+from querymode.types import BINARY, BOOL, NULL, UTF8, is_numeric, timestamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,6 +73,9 @@ _ARITHMETIC = {
     exp.Mod: ArithmeticOp.MODULO,
 }
 #: Operators that are functions by another name.
+#: Names of the one zone whose clock is known.
+_UTC = frozenset(("UTC", "GMT", "ETC/UTC", "ETC/GMT", "Z", "ZULU"))
+
 _FUNCTIONS: dict[type[exp.Expr], str] = {
     exp.Pow: "power",
     exp.BitwiseAnd: "bit_and",
@@ -537,6 +540,15 @@ class Translator:
             return Cast(value, target, attempt) if isinstance(found, Cast) else found
         return Cast(value, target, attempt)
 
+    def at_time_zone(self, node: exp.AtTimeZone) -> Expr:
+        """To an instant, or to what UTC's clock shows at one: the engine knows no other."""
+        zone = node.args["zone"]
+        if not isinstance(zone, exp.Literal) or str(zone.this).upper() not in _UTC:
+            raise self.text.not_supported("AT TIME ZONE of another zone than 'UTC'", node)
+        value = self.translate(node.this)
+        is_instant = bool(self.check(value).zone)
+        return Cast(value, timestamp(zone="" if is_instant else "UTC"), False)
+
     def bracket(self, node: exp.Bracket) -> Expr:
         """`s['field']` of a structure."""
         keys = node.expressions
@@ -582,7 +594,6 @@ def _described(node: exp.Expr) -> str:
         exp.Struct: "a structure",
         exp.Tuple: "a row as a value",
         exp.Collate: "COLLATE",
-        exp.AtTimeZone: "AT TIME ZONE",
         exp.SimilarTo: "SIMILAR TO",
         exp.RegexpLike: "matching regular expressions",
         exp.Glob: "GLOB",
@@ -625,6 +636,7 @@ _RULES: dict[type[exp.Expr], Callable[[Translator, Any], Expr]] = {
     exp.If: Translator.if_,
     exp.Cast: Translator.cast,
     exp.TryCast: Translator.cast,
+    exp.AtTimeZone: Translator.at_time_zone,
     exp.Bracket: Translator.bracket,
     exp.Dot: Translator.dot,
     exp.Anonymous: calls.call,

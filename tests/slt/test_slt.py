@@ -23,6 +23,7 @@ ROW_GROUP_SIZE = 700
 @pytest.fixture(scope="module")
 def oracle() -> Any:
     connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
     for name, table in tables().items():
         connection.register(name, table)
     return connection

@@ -82,6 +82,9 @@ NAN, INF = float("nan"), float("inf")
         ([0, 1], pa.timestamp("ns"), x == "1970-01-01 00:00:00.000000001", [1]),
         ([0, 1], pa.timestamp("us", "Europe/Berlin"), x == dt.datetime(1970, 1, 1, tzinfo=dt.UTC), [0]),
         ([0, 1], pa.timestamp("us", "Europe/Berlin"), x == "1970-01-01T01:00:00+01:00", [0]),
+        ([0, 1], pa.timestamp("us", "UTC"), x == dt.datetime(1970, 1, 1), [0]),
+        ([0, 1], pa.timestamp("ms", "UTC"), x.between(dt.date(1970, 1, 1), dt.date(1970, 1, 1)), [0]),
+        ([0, 1], pa.timestamp("us"), x.is_in([dt.datetime(1970, 1, 1, tzinfo=dt.UTC)]), [0]),
         ([dt.time(1), dt.time(2)], pa.time64("us"), x < "01:30", [0]),
         ([dt.time(1), dt.time(2)], pa.time32("s"), x < dt.time(1, 0, 0, 5), [0]),
         ([dt.timedelta(1), dt.timedelta(2)], pa.duration("us"), x == dt.timedelta(hours=24), [0]),
@@ -112,9 +115,8 @@ def test_constant_beside_a_column(values: Any, data_type: Any, condition: Any, e
 @pytest.mark.parametrize(
     ("data_type", "value"),
     [
-        (pa.timestamp("us"), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)),
-        (pa.timestamp("us", "UTC"), dt.datetime(2020, 1, 1)),
-        (pa.timestamp("us", "UTC"), dt.date(2020, 1, 1)),
+        (pa.timestamp("us", "Europe/Berlin"), dt.datetime(2020, 1, 1)),
+        (pa.timestamp("us", "Europe/Berlin"), dt.date(2020, 1, 1)),
         (pa.time64("us"), dt.date(2020, 1, 1)),
         (pa.binary(16), b"short"),
         (pa.binary(), "text"),

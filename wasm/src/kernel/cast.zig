@@ -15,6 +15,7 @@
 //!     timestamp units     coarser: rounds half away from zero; finer: checked; ±infinity stays
 //!     date → timestamp    checked against the range of microseconds, whatever the unit
 //!     timestamp → date    rounds down
+//!     timestamp → time    the rest, cut off at the unit; of infinity: none
 //!
 //! A value that fails is OutOfRange when `mode` is strict and NULL when it is try_cast. NULL rows
 //! hold anything and never fail: a whole slice is converted in one pass that only notes whether any
@@ -639,6 +640,34 @@ inline fn timestamp_to_date_one(value: i64, unit: TimeUnit) ?i32 {
     return std.math.cast(i32, @divFloor(value, seconds_per_day * units_per_second(unit)));
 }
 
+/// The time of day; what the unit cannot say is cut off. Infinity has none.
+pub fn timestamp_to_time(
+    values: []const i64,
+    from: TimeUnit,
+    to: TimeUnit,
+    validity: ?[]const u8,
+    out: []i64,
+    mode: Mode,
+    out_validity: ?[]u8,
+) Error!bool {
+    assert(values.len == out.len);
+    const day = seconds_per_day * units_per_second(from);
+    const finer = @divFloor(units_per_second(to), units_per_second(from));
+    const coarser = @divFloor(units_per_second(from), units_per_second(to));
+    var fits = true;
+    for (out, values) |*to_value, value| {
+        const ticks = @mod(value, day);
+        to_value.* = if (finer > 0) ticks * finer else @divFloor(ticks, coarser);
+        fits = fits and !is_infinite(i64, value);
+    }
+    if (fits) return false;
+    return settle(i64, i64, values, validity, mode, out_validity, {}, struct {
+        fn fails(value: i64, _: void) bool {
+            return is_infinite(i64, value);
+        }
+    }.fails);
+}
+
 // Columns.
 
 /// `column` as a column of type `to`. Equal types give the column itself, other results live in
@@ -683,6 +712,7 @@ fn kind_of(data_type: DataType) Kind {
 fn is_supported(from: DataType, to: DataType) bool {
     if (kind_of(from) != kind_of(to) or kind_of(to) == .other) return false;
     if (kind_of(to) == .number) return true;
+    if (to.tag == .time and from.tag == .timestamp) return is_local(from);
     if ((from.tag == .time) != (to.tag == .time)) return false;
     // Without a zone's rules only UTC can become local time, or the other way round.
     return is_local(from) == is_local(to) or is_utc(from) or is_utc(to);
@@ -785,6 +815,7 @@ fn cast_moments(rows: *const Rows, to: DataType, data: []align(column_file.align
         return timestamp_to_date(column.values(i64), from.unit, validity, typed(i32, data, column.row_count), rows.mode, rows.out_validity);
     }
     const out = typed(i64, data, column.row_count);
+    if (to.tag == .time and from.tag == .timestamp) return timestamp_to_time(column.values(i64), from.unit, to.unit, validity, out, rows.mode, rows.out_validity);
     if (from.tag == .date) return date_to_timestamp(column.values(i32), to.unit, validity, out, rows.mode, rows.out_validity);
     return rescale_time(column.values(i64), from.unit, to.unit, validity, out, rows.mode, rows.out_validity);
 }
@@ -1152,6 +1183,11 @@ test "dates and timestamps" {
     _ = try timestamp_to_date(&.{ -1, 86_400_000_000, -std.math.maxInt(i64) }, .microsecond, null, &days, .strict, null);
     try testing.expectEqualSlices(i32, &.{ -1, 1, -std.math.maxInt(i32) }, &days);
     try testing.expectError(error.OutOfRange, timestamp_to_date(&.{std.math.maxInt(i64) - 1}, .second, null, days[0..1], .strict, null));
+    _ = try timestamp_to_time(&.{ -1, 86_400_000_001, 7_999_999 }, .nanosecond, .microsecond, null, &stamps, .strict, null);
+    try testing.expectEqualSlices(i64, &.{ 86_399_999_999, 86_400_000, 7_999 }, &stamps);
+    _ = try timestamp_to_time(&.{ -1, 86_401, 5 }, .second, .microsecond, null, &stamps, .strict, null);
+    try testing.expectEqualSlices(i64, &.{ 86_399_000_000, 1_000_000, 5_000_000 }, &stamps);
+    try testing.expectError(error.OutOfRange, timestamp_to_time(&.{std.math.maxInt(i64)}, .second, .second, null, stamps[0..1], .strict, null));
 }
 
 fn make_column(comptime T: type, data_type: DataType, values: []align(16) const T, validity: ?[]const u8) Column {
