@@ -170,6 +170,10 @@ def negated(literal: Literal) -> Literal | None:
 
 _INTEGER = re.compile(r"\s*[+-]?\d{1,40}\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.IGNORECASE | re.ASCII)
+#: Longer ones are left to the engine: Python would take them apart digit by digit.
+_DECIMAL = re.compile(
+    r"\s*[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})(e[+-]?\d{1,3})?\s*", re.IGNORECASE | re.ASCII
+)
 _DATE = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})\s*", re.ASCII)
 _TIMESTAMP = re.compile(
     r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?\s*", re.ASCII
@@ -199,7 +203,7 @@ def _plain_text_as(text: str, target: DataType) -> object | None:
         return value if literals.fit(value, target) is not None else None
     if is_float(target) and (_NUMBER.fullmatch(text) or text.strip().lower() in _ODD_FLOATS):
         return float(text)
-    if is_decimal(target) and _NUMBER.fullmatch(text):
+    if is_decimal(target) and _DECIMAL.fullmatch(text):
         exact = Decimal(text.strip())
         return exact if literals.fit(exact, target) is not None else None
     try:
