@@ -391,7 +391,8 @@ def _cast(bound: Bound, target: DataType, attempt: bool = False) -> Bound:
         return bound
     if bound.type == NULL and not is_nested(target) and not is_vector(target):
         return _null_of(target, bound.text)
-    if bound.is_literal:
+    # A text that another type was made of is not that text any more.
+    if bound.is_literal and (bound.type == UTF8 or not isinstance(bound.value, str)):
         stored = literals.fit(bound.value, target)
         if stored is not None:
             return _constant(bound.value, stored, target, bound.text)

@@ -202,7 +202,7 @@ def _plain_text_as(text: str, target: DataType) -> object | None:
         value = int(text)
         return value if literals.fit(value, target) is not None else None
     if is_float(target) and (_NUMBER.fullmatch(text) or text.strip().lower() in _ODD_FLOATS):
-        return float(text)
+        return literals.fit(float(text), target)
     if is_decimal(target) and _DECIMAL.fullmatch(text):
         exact = Decimal(text.strip())
         return exact if literals.fit(exact, target) is not None else None
