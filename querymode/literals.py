@@ -135,7 +135,9 @@ def _decimal_type(value: Decimal) -> DataType:
 
 def _is_long(value: Decimal) -> bool:
     """Whether the digits are too many to be looked at: Python does not make integers of thousands of them."""
-    return value.adjusted() > DECIMAL_PRECISION_MAX or len(value.as_tuple().digits) > 2 * DECIMAL_PRECISION_MAX
+    return (
+        value.adjusted() > DECIMAL_PRECISION_MAX or len(value.as_tuple().digits) > 2 * DECIMAL_PRECISION_MAX
+    )
 
 
 def _unscaled(value: Decimal) -> tuple[int, int]:
