@@ -276,7 +276,7 @@ def _parse_temporal(text: str, target: DataType) -> tuple[dt.date | dt.time | No
     import datetime as dt
 
     kept, nanoseconds = _split_nanoseconds(text)
-    if nanoseconds is None:
+    if nanoseconds is None or not _is_plain_moment(kept):
         return None, 0
     try:
         if target.tag == TypeTag.DATE:
@@ -290,6 +290,14 @@ def _parse_temporal(text: str, target: DataType) -> tuple[dt.date | dt.time | No
     if target.zone and moment.tzinfo is None:
         moment = moment.replace(tzinfo=dt.UTC)
     return moment, nanoseconds
+
+
+def _is_plain_moment(text: str) -> bool:
+    """Python reads weeks, hours alone and digits without hyphens as well, which casts do not."""
+    import re
+
+    date, time = r"\d{4}-\d{2}-\d{2}", r"\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}(:\d{2}(:\d{2})?)?)?"
+    return re.fullmatch(f"{date}([ T]{time})?|{time}", text, re.ASCII) is not None
 
 
 def _split_nanoseconds(text: str) -> tuple[str, int | None]:
