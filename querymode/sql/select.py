@@ -7,6 +7,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from querymode._abi import AggregateOp, ArithmeticOp
+from querymode.errors import ColumnNotFoundError
 from querymode.expr import Aggregate, Arithmetic, Cast, Column, Expr, Literal, Negate
 from querymode.rewrite import conjuncts
 from querymode.sql.blocks import Grouping, SelectBlock, Tail
@@ -15,6 +16,7 @@ from querymode.sql.from_clause import FromBinder
 from querymode.sql.naming import expression_name, unique_names
 from querymode.sql.rewrite import fingerprint, parts_of, transform, used_columns
 from querymode.sql.scope import Ambiguous, Field, Relation, Scope
+from querymode.sql.set_operations import selected_place
 from querymode.types import INT64
 
 TYPE_CHECKING = False
@@ -408,8 +410,20 @@ def bind_tail(
                 raise binder.text.error("SQL_SYNTAX", message, term)
             keys.append((items[place - 1][1], down, nulls_first))
         else:
-            keys.append((translator.expression(term.this), down, nulls_first))
+            keys.append((_result_value(translator, node, term.this, items), down, nulls_first))
     return translator, make_tail(translator, node, items, keys)
+
+
+def _result_value(
+    translator: Translator, node: exp.Expr, term: exp.Expr, items: Sequence[tuple[str, Expr]]
+) -> Expr:
+    try:
+        return translator.expression(term)
+    except ColumnNotFoundError:
+        place = selected_place(node, term)
+        if place is None:
+            raise
+        return items[place][1]
 
 
 def make_tail(
