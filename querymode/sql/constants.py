@@ -61,6 +61,7 @@ _TYPES: dict[DType, DataType] = {
     DType.TEXT: UTF8,
     DType.VARCHAR: UTF8,
     DType.CHAR: UTF8,
+    DType.NVARCHAR: UTF8,
     DType.VARBINARY: BINARY,
     DType.DATE: DATE,
     DType.TIME: TIME,
@@ -73,6 +74,9 @@ _TYPES: dict[DType, DataType] = {
     DType.TIMESTAMPTZ: timestamp(TimeUnit.MICROSECOND, "UTC"),
     DType.INTERVAL: INTERVAL,
 }
+#: Names that sqlglot does not know.
+_OTHER_NAMES = {"UINT8": UINT8, "UINT16": UINT16, "UINT32": UINT32, "UINT64": UINT64, "INTEGRAL": INT32}
+_PRECISION_MAX = 9
 
 
 def sql_type(node: exp.DataType) -> DataType | None:
@@ -89,7 +93,17 @@ def sql_type(node: exp.DataType) -> DataType | None:
         return decimal(precision, scale)
     if len(parameters) != len(node.expressions) or not isinstance(node.this, DType):
         return None
-    return _TYPES.get(node.this)
+    if node.this == DType.USERDEFINED:
+        return _OTHER_NAMES.get(str(node.args.get("kind")).upper())
+    found = _TYPES.get(node.this)
+    return _of_precision(parameters[0]) if found == TIMESTAMP and parameters else found
+
+
+def _of_precision(digits: object) -> DataType | None:
+    """`TIMESTAMP(3)`: the coarsest unit that has so many digits behind the point."""
+    if not isinstance(digits, str) or not digits.isdecimal() or int(digits) > _PRECISION_MAX:
+        return None
+    return timestamp(TimeUnit((int(digits) + 2) // 3))
 
 
 def type_name(data_type: DataType) -> str:

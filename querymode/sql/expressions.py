@@ -352,6 +352,12 @@ class Translator:
         return value
 
     def minus(self, node: exp.Neg) -> Expr:
+        inner = node.this
+        if isinstance(inner, exp.Literal) and not inner.is_string and inner.this.isdigit():
+            # The least integer has no positive one.
+            least = constants.integer(-int(inner.this))
+            if least is not None:
+                return least
         value = self.translate(node.this)
         if isinstance(value, Literal):
             constant = constants.negated(value)
