@@ -10,7 +10,7 @@ from querymode._abi import AggregateOp
 from querymode.aggregates import BoundCall
 from querymode.errors import QueryModeError
 from querymode.expr import Aggregate, And, Cast, Column, Expr, IsNull, Literal
-from querymode.sql.rewrite import fingerprint
+from querymode.sql.rewrite import fingerprint, used_columns
 from querymode.types import BOOL, NULL
 
 TYPE_CHECKING = False
@@ -93,6 +93,10 @@ class Aggregates:
         values = [self._argument(argument) for argument in arguments if not isinstance(argument, exp.Star)]
         where = self._condition(condition)
         keys = [self._sort_key(term) for term in order]
+        sorted_by = used_columns([key for key, _, _ in keys])
+        if distinct and sorted_by - used_columns(values):
+            message = f"{name} of DISTINCT values cannot be ordered by anything else"
+            raise self._translator.text.error("INVALID_AGGREGATE", message, node)
         owner = self._owner([*values, *([] if where is None else [where]), *(key for key, _, _ in keys)])
         owner.refuse(name, node)
         if name in _BESIDE:

@@ -278,6 +278,8 @@ class Translator:
 
     def comparison(self, node: exp.Binary) -> Expr:
         op = _COMPARISONS[type(node)]
+        if type(node.this) in _COMPARISONS or type(node.expression) in _COMPARISONS:
+            raise self.text.error("SQL_SYNTAX", "comparisons are not chained; AND combines them", node)
         for side, other, word in ((node.expression, node.this, op), (node.this, node.expression, None)):
             if isinstance(side, (exp.Any, exp.All)):
                 if word is None:
