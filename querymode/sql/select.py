@@ -174,7 +174,7 @@ class SelectBinder:
         for part in (*(node.args.get("replace") or ()), *(node.args.get("rename") or ())):
             if not isinstance(part, exp.Alias):
                 raise self.text.error("SQL_SYNTAX", "REPLACE and RENAME take a list of `… AS name`", part)
-        excluded = {_dotted(part): part for part in node.args.get("except_") or ()}
+        excluded = self._excluded(node, fields)
         replaced = {part.alias.casefold(): part for part in node.args.get("replace") or ()}
         renamed = {part.this.name.casefold(): part for part in node.args.get("rename") or ()}
         names = {name for relation, field in fields for name in _spellings(relation, field)}
@@ -193,6 +193,29 @@ class SelectBinder:
             else:
                 name = renamed[folded].alias if folded in renamed else field.name
                 yield Item(name, None, Column(field.column))
+
+    def _excluded(
+        self, node: exp.Star, fields: Sequence[tuple[Relation | None, Field]]
+    ) -> dict[str, exp.Expr]:
+        """What EXCLUDE names. A column of USING goes if all the columns that it stands for do."""
+        given = {_dotted(part): part for part in node.args.get("except_") or ()}
+        found: dict[str, exp.Expr] = {}
+        for spelling, part in given.items():
+            table, _, name = spelling.rpartition(".")
+            owners = {_spellings(one, one.find(name)[0])[1] for one in self.scope.relations if one.find(name)}
+            shown = sum(field.name.casefold() == name for _, field in fields)
+            if (
+                not table
+                or spelling not in owners
+                or shown == len(owners)
+                or fields is not self.scope.visible
+            ):
+                found[spelling] = part
+            elif owners <= given.keys():
+                found[name] = part
+            else:
+                raise self.text.not_supported("EXCLUDE of one side of a column of USING", part)
+        return found
 
     def _value(self, place: int) -> Expr:
         item = self.items[place]
