@@ -124,13 +124,20 @@ def _as_decimal(value: object) -> Decimal | None:
 def _decimal_type(value: Decimal) -> DataType:
     if not value.is_finite():
         return FLOAT64
-    if value.adjusted() > DECIMAL_PRECISION_MAX:
+    if _is_long(value):
         raise error("INVALID_FILTER", f"{value} has more than {DECIMAL_PRECISION_MAX} digits")
     digits, scale = _unscaled(value)
     precision = max(len(str(abs(digits))), scale, 1)
     if precision > DECIMAL_PRECISION_MAX:
         raise error("INVALID_FILTER", f"{value} has more than {DECIMAL_PRECISION_MAX} digits")
     return decimal(precision, scale)
+
+
+def _is_long(value: Decimal) -> bool:
+    """Whether the digits are too many to be looked at: Python does not make integers of thousands of them."""
+    return (
+        value.adjusted() > DECIMAL_PRECISION_MAX or len(value.as_tuple().digits) > 2 * DECIMAL_PRECISION_MAX
+    )
 
 
 def _unscaled(value: Decimal) -> tuple[int, int]:
@@ -217,7 +224,7 @@ def _fit_decimal(value: object, target: DataType) -> int | None:
         digits, scale = value, 0
     else:
         found = Decimal(repr(value)) if isinstance(value, float) else _as_decimal(value)
-        if found is None or not found.is_finite() or found.adjusted() > DECIMAL_PRECISION_MAX:
+        if found is None or not found.is_finite() or _is_long(found):
             return None
         digits, scale = _unscaled(found)
     if scale > target.scale:

@@ -9,8 +9,9 @@ from sqlglot import exp
 from querymode._abi import AggregateOp
 from querymode.aggregates import BoundCall
 from querymode.errors import QueryModeError
-from querymode.expr import Aggregate, And, Column, Expr, IsNull, Literal
-from querymode.sql.rewrite import fingerprint
+from querymode.expr import Aggregate, And, Cast, Column, Expr, IsNull, Literal
+from querymode.sql.rewrite import fingerprint, used_columns
+from querymode.types import BOOL, NULL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,43 +86,75 @@ class Aggregates:
         return {name for name, _ in self._calls.values()}
 
     def call(self, node: exp.Anonymous, condition: exp.Expr | None = None) -> Expr:
-        name = self._name(node)
+        name = str(node.this).lower()
         arguments, distinct, order = _arguments(node)
         if any(isinstance(argument, exp.Star) for argument in arguments) and (name != "count" or distinct):
             raise self._translator.text.error("INVALID_AGGREGATE", f"{name} of * is not defined", node)
         values = [self._argument(argument) for argument in arguments if not isinstance(argument, exp.Star)]
         where = self._condition(condition)
+        keys = [self._sort_key(term) for term in order]
+        sorted_by = used_columns([key for key, _, _ in keys])
+        if distinct and sorted_by - used_columns(values):
+            message = f"{name} of DISTINCT values cannot be ordered by anything else"
+            raise self._translator.text.error("INVALID_AGGREGATE", message, node)
+        owner = self._owner([*values, *([] if where is None else [where]), *(key for key, _, _ in keys)])
+        owner.refuse(name, node)
         if name in _BESIDE:
-            return self._beside(node, name, values, where)
+            return owner._beside(node, name, values, where)
         aggregate = self._aggregate(node, name, values, distinct, where)
-        if order and aggregate.op in _ORDERED:
-            self._sort(node, [self._sort_key(term) for term in order])
-        return self._column(name, aggregate, node)
+        if aggregate.op in _PERCENTILES.values() and keys:
+            aggregate = self._directed(node, name, aggregate, keys)
+        if keys and aggregate.op in _ORDERED:
+            owner._sort(node, keys)
+        return owner._column(name, aggregate, node)
 
     def within_group(
         self, node: exp.Anonymous, order: Sequence[exp.Ordered], condition: exp.Expr | None
     ) -> Expr:
-        name = self._name(node)
+        name = str(node.this).lower()
+        self.refuse(name, node)
         op = _PERCENTILES.get(name)
         if op is None or len(node.expressions) != 1 or len(order) != 1:
             raise self._translator.text.not_supported(f"{name} WITHIN GROUP", node)
-        value, descends, _ = self._sort_key(order[0])
-        fraction = self._fraction(name, self._argument(node.expressions[0]), node)
-        if descends and op == AggregateOp.PERCENTILE_DISC:
+        key = self._sort_key(order[0])
+        fraction = Literal(self._fraction(name, self._argument(node.expressions[0]), node))
+        aggregate = Aggregate(op, key[0], (fraction,), where=self._condition(condition))
+        return self._column(name, self._directed(node, name, aggregate, [key]), node)
+
+    def _directed(
+        self, node: exp.Anonymous, name: str, aggregate: Aggregate, keys: list[SortKey]
+    ) -> Aggregate:
+        """A percentile counts from the other end where its values descend."""
+        value, descends, _ = keys[0]
+        if not descends or aggregate.value is None or fingerprint(value) != fingerprint(aggregate.value):
+            return aggregate
+        if aggregate.op == AggregateOp.PERCENTILE_DISC:
             raise self._translator.text.not_supported(f"{name} of descending values", node)
-        extra = (Literal(1 - fraction if descends else fraction),)
-        return self._column(name, Aggregate(op, value, extra, where=self._condition(condition)), node)
+        fraction = self._fraction(name, aggregate.extra[0], node)
+        return Aggregate(
+            aggregate.op,
+            aggregate.value,
+            (Literal(1 - fraction),),
+            distinct=aggregate.is_distinct,
+            where=aggregate.where,
+        )
 
     # ---- the parts of a call ----
 
-    def _name(self, node: exp.Anonymous) -> str:
+    def refuse(self, name: str, node: exp.Expr) -> None:
         translator = self._translator
-        name = str(node.this).lower()
         if translator.plain is not None:
             hint = "; HAVING can" if translator.plain == "WHERE" else ""
             message = f"{translator.plain} cannot hold aggregates such as {name}{hint}"
             raise translator.text.error("INVALID_AGGREGATE", message, node)
-        return name
+
+    def _owner(self, values: Sequence[Expr]) -> Aggregates:
+        """Whose rows are aggregated: those of the query around this one, if only its columns are read."""
+        read: set[str] = set().union(*(self._translator.reads(value) for value in values))
+        for scope in self._translator.scope.outward() if read else ():
+            if scope.translator is not None and read & scope.columns:
+                return scope.translator.aggregates if read <= scope.columns else self
+        return self
 
     def _argument(self, node: exp.Expr) -> Expr:
         return self._translator.in_clause("an aggregate", lambda: self._translator.expression(node))
@@ -149,6 +182,8 @@ class Aggregates:
         if len(values) != wanted:
             message = f"{name} takes {wanted} argument{'s' * (wanted > 1)}, not {len(values)}"
             raise self._translator.text.error("INVALID_AGGREGATE", message, node)
+        if name in ("bool_and", "bool_or") and self._translator.check(values[0]) == NULL:
+            values = [Cast(values[0], BOOL, False)]
         if name in _SIMPLE:
             return Aggregate(_SIMPLE[name], values[0], distinct=distinct, where=where)
         if name in _JOINED:

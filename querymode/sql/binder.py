@@ -100,6 +100,7 @@ class Binder:
     def _with(self, node: exp.With, parent: Scope | None) -> Scope:
         frame = Scope(parent)
         for query in node.expressions:
+            self.refuse_others(query, ("this", "alias", "materialized"), "WITH")
             alias = query.args["alias"]
             name = alias.name
             if name.casefold() in frame.ctes:
@@ -148,4 +149,5 @@ _ARGUMENT_WORDS = {
     "match": "MATCH_RECOGNIZE",
     "kind": "SELECT AS",
     "into": "INTO",
+    "key_expressions": "USING KEY",
 }

@@ -12,11 +12,17 @@ if TYPE_CHECKING:
     from querymode.sql.expressions import Translator
 
 
+#: Aggregates in SQL; functions of two values have these names here, for which SQL has operators.
+_BITWISE = ("bit_and", "bit_or", "bit_xor")
+
+
 def call(translator: Translator, node: exp.Anonymous) -> Expr:
     """A function or an aggregate."""
     name = str(node.this).lower()
     if name in AGGREGATES:
         return translator.aggregates.call(node)
+    if name in _BITWISE:
+        raise translator.text.not_supported(f"the aggregate {name}", node)
     arguments = [translator.translate(argument) for argument in node.expressions]
     moment = translator.binder.now(name) if not arguments else None
     if moment is not None:

@@ -61,6 +61,7 @@ _TYPES: dict[DType, DataType] = {
     DType.TEXT: UTF8,
     DType.VARCHAR: UTF8,
     DType.CHAR: UTF8,
+    DType.NVARCHAR: UTF8,
     DType.VARBINARY: BINARY,
     DType.DATE: DATE,
     DType.TIME: TIME,
@@ -73,6 +74,9 @@ _TYPES: dict[DType, DataType] = {
     DType.TIMESTAMPTZ: timestamp(TimeUnit.MICROSECOND, "UTC"),
     DType.INTERVAL: INTERVAL,
 }
+#: Names that sqlglot does not know.
+_OTHER_NAMES = {"UINT8": UINT8, "UINT16": UINT16, "UINT32": UINT32, "UINT64": UINT64, "INTEGRAL": INT32}
+_PRECISION_MAX = 9
 
 
 def sql_type(node: exp.DataType) -> DataType | None:
@@ -89,7 +93,17 @@ def sql_type(node: exp.DataType) -> DataType | None:
         return decimal(precision, scale)
     if len(parameters) != len(node.expressions) or not isinstance(node.this, DType):
         return None
-    return _TYPES.get(node.this)
+    if node.this == DType.USERDEFINED:
+        return _OTHER_NAMES.get(str(node.args.get("kind")).upper())
+    found = _TYPES.get(node.this)
+    return _of_precision(parameters[0]) if found == TIMESTAMP and parameters else found
+
+
+def _of_precision(digits: object) -> DataType | None:
+    """`TIMESTAMP(3)`: the coarsest unit that has so many digits behind the point."""
+    if not isinstance(digits, str) or not digits.isdecimal() or int(digits) > _PRECISION_MAX:
+        return None
+    return timestamp(TimeUnit((int(digits) + 2) // 3))
 
 
 def type_name(data_type: DataType) -> str:
@@ -170,6 +184,10 @@ def negated(literal: Literal) -> Literal | None:
 
 _INTEGER = re.compile(r"\s*[+-]?\d{1,40}\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.IGNORECASE | re.ASCII)
+#: Longer ones are left to the engine: Python would take them apart digit by digit.
+_DECIMAL = re.compile(
+    r"\s*[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})(e[+-]?\d{1,3})?\s*", re.IGNORECASE | re.ASCII
+)
 _DATE = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})\s*", re.ASCII)
 _TIMESTAMP = re.compile(
     r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?\s*", re.ASCII
@@ -198,8 +216,8 @@ def _plain_text_as(text: str, target: DataType) -> object | None:
         value = int(text)
         return value if literals.fit(value, target) is not None else None
     if is_float(target) and (_NUMBER.fullmatch(text) or text.strip().lower() in _ODD_FLOATS):
-        return float(text)
-    if is_decimal(target) and _NUMBER.fullmatch(text):
+        return literals.fit(float(text), target)
+    if is_decimal(target) and _DECIMAL.fullmatch(text):
         exact = Decimal(text.strip())
         return exact if literals.fit(exact, target) is not None else None
     try:

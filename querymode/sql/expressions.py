@@ -281,29 +281,41 @@ class Translator:
 
     def comparison(self, node: exp.Binary) -> Expr:
         op = _COMPARISONS[type(node)]
+        if type(node.this) in _COMPARISONS or type(node.expression) in _COMPARISONS:
+            raise self.text.error("SQL_SYNTAX", "comparisons are not chained; AND combines them", node)
         for side, other, word in ((node.expression, node.this, op), (node.this, node.expression, None)):
             if isinstance(side, (exp.Any, exp.All)):
                 if word is None:
                     raise self.text.not_supported("ANY or ALL on the left of a comparison", node)
                 return self._quantified(node, other, side, word)
-        if isinstance(node.this, exp.Tuple) and isinstance(node.expression, exp.Tuple):
-            return self._tuples(node, op)
+        left, right = _row(node.this), _row(node.expression)
+        if left is not None and right is not None:
+            return self._rows(node, op, left, right)
         return self.compared(op, self.translate(node.this), self.translate(node.expression))
 
     def compared(self, op: CompareOp, left: Expr, right: Expr) -> Expr:
         left, right = self.fitted([left, right])
         return Compare(op, left, right)
 
-    def _tuples(self, node: exp.Binary, op: CompareOp) -> Expr:
-        left, right = node.this.expressions, node.expression.expressions
+    def _rows(self, node: exp.Binary, op: CompareOp, left: list[exp.Expr], right: list[exp.Expr]) -> Expr:
         if op not in (CompareOp.EQ, CompareOp.NEQ) or len(left) != len(right):
             raise self.text.not_supported("this comparison of rows", node)
-        terms = [
-            self.compared(CompareOp.EQ, self.translate(a), self.translate(b))
-            for a, b in zip(left, right, strict=True)
-        ]
-        equal = joined(And, terms)
+        equal = self._same_row(left, right)
         return equal if op == CompareOp.EQ else Not(equal)
+
+    def _same_row(self, left: list[exp.Expr], right: list[exp.Expr]) -> Expr:
+        """As values of structures: NULL equals NULL, and the answer is true or false."""
+        terms: list[Expr] = []
+        for pair in zip(left, right, strict=True):
+            ours, theirs = self.fitted([self.translate(part) for part in pair])
+            for side, other in ((ours, theirs), (theirs, ours)):
+                if isinstance(side, Literal) and side.value is not None:
+                    # Files can be left out by a comparison with a constant.
+                    terms += [Compare(CompareOp.EQ, other, side), IsNull(other, True)]
+                    break
+            else:
+                terms.append(Function("is_not_distinct_from", (ours, theirs)))
+        return joined(And, terms)
 
     def fitted(self, values: Sequence[Expr]) -> list[Expr]:
         """Constant texts beside values of another type become constants of that type, as in DuckDB."""
@@ -345,6 +357,12 @@ class Translator:
         return value
 
     def minus(self, node: exp.Neg) -> Expr:
+        inner = node.this
+        if isinstance(inner, exp.Literal) and not inner.is_string and inner.this.isdigit():
+            # The least integer has no positive one.
+            least = constants.integer(-int(inner.this))
+            if least is not None:
+                return least
         value = self.translate(node.this)
         if isinstance(value, Literal):
             constant = constants.negated(value)
@@ -418,27 +436,27 @@ class Translator:
         query = node.args.get("query")
         if len(node.expressions) == 1 and isinstance(node.expressions[0], (exp.Values, exp.Query)):
             query = node.expressions[0]
-        operands = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
+        row = _row(node.this)
+        operands = [node.this] if row is None else row
         if query is not None:
             return self.subquery(IN, query, node, [self.translate(operand) for operand in operands])
         if node.args.get("field") is not None or node.args.get("unnest") is not None:
             raise self.text.not_supported("IN with a list that is a value", node)
-        if isinstance(node.this, exp.Tuple):
-            return self._row_in(node)
+        if row is not None:
+            return self._row_in(node, row)
         items = [self.translate(item) for item in node.expressions]
         value, *items = self.fitted([self.translate(node.this), *items])
         return InList(value, tuple(item.value if isinstance(item, Literal) else item for item in items))
 
-    def _row_in(self, node: exp.In) -> Expr:
+    def _row_in(self, node: exp.In, row: list[exp.Expr]) -> Expr:
         terms: list[Expr] = []
-        for row in node.expressions:
-            if not isinstance(row, exp.Tuple) or len(row.expressions) != len(node.this.expressions):
+        for item in node.expressions:
+            other = _row(item)
+            if other is None or len(other) != len(row):
                 raise self.text.error(
-                    "INVALID_FILTER", "the rows of IN have different numbers of values", row
+                    "INVALID_FILTER", "the rows of IN have different numbers of values", item
                 )
-            pairs = zip(node.this.expressions, row.expressions, strict=True)
-            equal = [self.compared(CompareOp.EQ, self.translate(a), self.translate(b)) for a, b in pairs]
-            terms.append(joined(And, equal))
+            terms.append(self._same_row(row, other))
         return joined(Or, terms)
 
     # ---- subqueries ----
@@ -570,6 +588,13 @@ def _fields(value: Expr, names: Sequence[str]) -> Expr:
     for name in names:
         value = Field(value, name)
     return value
+
+
+def _row(node: exp.Expr) -> list[exp.Expr] | None:
+    """The values of `(a, b)` or `row(a, b)`."""
+    if isinstance(node, exp.Tuple) or (isinstance(node, exp.Anonymous) and str(node.this).lower() == "row"):
+        return list(node.expressions)
+    return None
 
 
 def _chain(node: exp.Expr) -> list[exp.Expr]:

@@ -48,22 +48,27 @@ class FromBinder:
         if isinstance(node, exp.Lateral) and isinstance(node.this, exp.Subquery):
             return self._query(node.this, node.args.get("alias"))
         if isinstance(node, exp.Values):
-            return self._query(node, node.args.get("alias"))
+            return self._query(node)
         raise self.text.not_supported(f"{type(node).key.upper()} in FROM", node)
 
     def _subquery(self, node: exp.Subquery) -> Source:
-        alias = node.args.get("alias")
-        if not isinstance(node.this, exp.Table):
-            return self._query(node, alias)
+        joins = node.args.get("joins") or ()
+        source = self._in_parentheses(node) if _is_relation(node.this) else self._query(_alone(node))
+        for join in joins:
+            source = self._join(source, join)
+        return source
+
+    def _in_parentheses(self, node: exp.Subquery) -> Source:
+        """A table or a join, not a query."""
         self.binder.refuse_others(node, ("this", "alias", "joins"), "FROM")
-        inner = FromBinder(self.binder, self.translator)
+        alias = node.args.get("alias")
         if alias is None:
-            return inner.bind(node.this, node.args.get("joins") or ())
+            return self._relation(node.this)
         # A join with a name of its own: its columns are seen through that name alone.
         outside, self.translator.scope = self.scope, Scope(self.scope.parent)
         try:
             inner = FromBinder(self.binder, self.translator)
-            source = inner.bind(node.this, node.args.get("joins") or ())
+            source = inner.bind(node.this, ())
             fields = [field for _, field in inner.scope.visible]
         finally:
             self.translator.scope = outside
@@ -71,12 +76,17 @@ class FromBinder:
         self._add(alias, "", fields)
         return source
 
-    def _query(self, node: exp.Expr, alias: exp.TableAlias | None) -> Source:
+    def _query(self, node: exp.Expr, alias: exp.TableAlias | None = None) -> Source:
         """A query; it may read the relations to its left, which makes it LATERAL."""
+        alias = node.args.get("alias") if alias is None else alias
         self.binder.refuse_others(
             node, ("this", "alias", "with_", "expressions", "order", "limit", "offset"), "FROM"
         )
-        block = self.binder.query(node, self.scope)
+        plain, self.translator.plain = self.translator.plain, "FROM"
+        try:
+            block = self.binder.query(node, self.scope)
+        finally:
+            self.translator.plain = plain
         self._add(alias, "", block.fields)
         return Derived(block)
 
@@ -91,6 +101,8 @@ class FromBinder:
         alias = node.args.get("alias")
         if isinstance(node.this, exp.Anonymous):
             return self._opened(node, self._call_paths(node.this), alias)
+        if isinstance(node.this, exp.Values):
+            return self._query(node.this, alias)
         parts = [part.name for part in node.parts]
         if len(parts) == 1:
             cte = self.scope.cte(parts[0])
@@ -220,6 +232,20 @@ class FromBinder:
             self.scope.visible[ours[0]] = (None, Field(left.name, column))
             added.append((column, both))
         return term
+
+
+def _is_relation(node: exp.Expr) -> bool:
+    """Whether parentheses hold a table or a join: these may have names of their own inside them."""
+    if isinstance(node, exp.Subquery):
+        return bool(node.args.get("alias") or node.args.get("joins")) or _is_relation(node.this)
+    return isinstance(node, exp.Table)
+
+
+def _alone(node: exp.Subquery) -> exp.Subquery:
+    """A query in parentheses without what it is joined to."""
+    if not node.args.get("joins"):
+        return node
+    return exp.Subquery(**{name: part for name, part in node.args.items() if name != "joins"})
 
 
 def _renamed(node: Node, names: Sequence[str]) -> Node:

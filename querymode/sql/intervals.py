@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from querymode.expr import Cast, Expr, Function, Literal
 from querymode.intervals import SECOND, UNITS, Interval, fits
-from querymode.types import FLOAT64, INT32, INT64
+from querymode.types import FLOAT64, INT32, INT64, INTERVAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _NAMES = {
 #: Functions that make intervals of numbers, where they are not the unit with `to_` and `s`.
 _FUNCTIONS = {"millennium": "to_millennia", "century": "to_centuries"}
 #: Longer numbers than these are no interval.
-_PART = re.compile(r"\s*([+-]?\d{1,40}(?:\.\d{0,400})?|[+-]?\.\d{1,400})\s*([a-z]+)\s*,?", re.IGNORECASE)
+_PART = re.compile(r"\s*([+-]?\d{1,40})\s*([a-z]+)\s*", re.IGNORECASE)
 _TIME = re.compile(r"\s*([+-]?)(\d{1,40}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?\s*")
 _NUMBER = re.compile(r"\s*[+-]?(\d{1,40}(\.\d{0,400})?|\.\d{1,400})\s*")
 
@@ -60,12 +60,13 @@ def interval(translator: Translator, node: exp.Interval) -> Expr:
     unit = _unit(translator, node)
     inner = node.this.unnest() if node.this is not None else None
     if unit is None:
-        found = parse(inner.this) if isinstance(inner, exp.Literal) else None
-        if found is None:
+        if not isinstance(inner, exp.Literal):
             raise translator.text.error(
                 "INVALID_FILTER", "this is not an interval such as '1 year 2 days'", node
             )
-        return Literal(found)
+        found = parse(inner.this)
+        # The engine knows about fractions and `ago`.
+        return Cast(Literal(inner.this), INTERVAL, False) if found is None else Literal(found)
     number = _number(inner)
     if number is not None:
         # DuckDB cuts fractions off, but for seconds.
@@ -107,14 +108,14 @@ def _call(value: Expr, unit: str) -> Expr:
 
 
 def parse(text: str) -> Interval | None:
-    """`1 year 2 months 03:04:05`, or None."""
+    """`1 year 2 months 03:04:05`; None if it is not as plain as that."""
     parts: list[tuple[Fraction, str]] = []
     position = 0
     while (found := _PART.match(text, position)) is not None:
         unit = _NAMES.get(found[2].lower())
         if unit is None:
             return None
-        parts.append((Fraction(found[1]), unit))
+        parts.append((Fraction(int(found[1])), unit))
         position = found.end()
     rest = text[position:]
     if rest.strip():
@@ -130,14 +131,11 @@ def parse(text: str) -> Interval | None:
 
 
 def _sum(parts: list[tuple[Fraction, str]]) -> Interval | None:
-    """Fractions of months and days go on to the next smaller part, at 30 days and 24 hours."""
     months, days, nanoseconds = Fraction(0), Fraction(0), Fraction(0)
     for number, unit in parts:
         month, day, nanosecond = _UNITS[unit]
         months += number * month
         days += number * day
         nanoseconds += number * nanosecond
-    days += (months - int(months)) * 30
-    nanoseconds += (days - int(days)) * 24 * 3600 * SECOND
-    found = (int(months), int(days), int(nanoseconds) // 1000 * 1000)
+    found = (int(months), int(days), int(nanoseconds / 1000) * 1000)
     return Interval(*found) if fits(*found) else None

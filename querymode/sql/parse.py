@@ -18,6 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from querymode.errors import QueryModeError, error
 
+_NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*", re.ASCII)
 #: Functions whose arguments have a grammar of their own.
 _SPECIAL_FORMS = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
 
@@ -29,6 +30,25 @@ class _Parser(DuckDBParser):
     FUNCTION_PARSERS: typing.ClassVar = {
         name: rule for name, rule in DuckDBParser.FUNCTION_PARSERS.items() if name in _SPECIAL_FORMS
     }
+
+    def _parse_type(
+        self, parse_interval: bool = True, fallback_to_identifier: bool = False
+    ) -> exp.Expr | None:
+        """`DATE '2024-01-31'::VARCHAR` casts the date; sqlglot would make a date of the cast text."""
+        start = self._index
+        if self._curr.token_type in self.TYPE_TOKENS and self._curr.token_type != TokenType.INTERVAL:
+            data_type = self._parse_types(check_func=True, allow_identifiers=False)
+            if isinstance(data_type, exp.DataType) and self._curr.token_type == TokenType.STRING:
+                value = self.expression(exp.Cast(this=self._parse_primary(), to=data_type))
+                return self._parse_column_ops(value)
+            self._retreat(start)
+        return super()._parse_type(parse_interval, fallback_to_identifier)
+
+    def _parse_interval_span(self, this: exp.Expr, parse_function_unit: bool = True) -> exp.Interval:
+        """`INTERVAL '2 days ago'` keeps its text; sqlglot would forget what follows the first unit."""
+        if isinstance(this, exp.Literal) and this.is_string and not _NUMBER.fullmatch(this.this):
+            return self.expression(exp.Interval(this=this))
+        return super()._parse_interval_span(this, parse_function_unit)
 
 
 class _Dialect(DuckDB):
@@ -168,7 +188,33 @@ def _tokens(sql: str, text: Text) -> list[Token]:
     for token in tokens:
         if token.token_type == TokenType.NUMBER and len(token.text) > _NUMBER_SIZE_MAX:
             raise text.error_at("SQL_SYNTAX", f"a number of {len(token.text)} digits", token.start, token.end)
-    return tokens
+    return _split_sums(tokens)
+
+
+#: A number with an exponent, a sign, and the number behind it.
+_SUM = re.compile(r"([\d.]+e\d+)([+-])([\d.]+)", re.IGNORECASE | re.ASCII)
+_EXPONENT = re.compile(r"e\d+", re.IGNORECASE | re.ASCII)
+
+
+def _split_sums(tokens: list[Token]) -> list[Token]:
+    """`1e2+3` is three tokens, which sqlglot takes for one; of `1e2+3e4` it takes `e4` for a name."""
+    split: list[Token] = []
+    summand = False
+    for token in tokens:
+        place = (token.line, token.col, token.start, token.end)
+        if summand and _EXPONENT.fullmatch(token.text) and token.start == split[-1].end + 1:
+            split[-1] = Token(TokenType.NUMBER, split[-1].text + token.text, *place)
+            continue
+        found = _SUM.fullmatch(token.text) if token.token_type == TokenType.NUMBER else None
+        summand = found is not None
+        if found is None:
+            split.append(token)
+            continue
+        sign = TokenType.PLUS if found[2] == "+" else TokenType.DASH
+        split.append(Token(TokenType.NUMBER, found[1], *place))
+        split.append(Token(sign, found[2], *place))
+        split.append(Token(TokenType.NUMBER, found[3], *place))
+    return split
 
 
 def _unclosed(sql: str) -> int:

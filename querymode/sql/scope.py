@@ -63,6 +63,12 @@ class Scope:
         self.relations.append(relation)
         self.visible += [(relation, field) for field in relation.fields]
 
+    @property
+    def columns(self) -> set[str]:
+        """Names in the plan of all columns."""
+        hidden = {field.column for relation in self.relations for field in relation.fields}
+        return hidden | {field.column for _, field in self.visible}
+
     def relation(self, alias: str) -> Relation | None:
         """The relation of that name here; Ambiguous if there are two."""
         folded = alias.casefold()

@@ -7,6 +7,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from querymode._abi import AggregateOp, ArithmeticOp
+from querymode.errors import ColumnNotFoundError
 from querymode.expr import Aggregate, Arithmetic, Cast, Column, Expr, Literal, Negate
 from querymode.rewrite import conjuncts
 from querymode.sql.blocks import Grouping, SelectBlock, Tail
@@ -15,6 +16,7 @@ from querymode.sql.from_clause import FromBinder
 from querymode.sql.naming import expression_name, unique_names
 from querymode.sql.rewrite import fingerprint, parts_of, transform, used_columns
 from querymode.sql.scope import Ambiguous, Field, Relation, Scope
+from querymode.sql.set_operations import selected_place
 from querymode.types import INT64
 
 TYPE_CHECKING = False
@@ -68,12 +70,17 @@ class SelectBinder:
         #: Aliases of so many items may be used: those in front of the one being translated.
         self._known_items: int | None = None
         self._keys: dict[tuple[Any, ...], tuple[str, Expr]] = {}
+        #: Columns of FROM.
+        self._columns: frozenset[str] | set[str] = frozenset()
 
     def bind(self) -> SelectBlock:
         node = self.node
         self.binder.refuse_others(node, _SELECT_ARGS, "SELECT")
         source = self._from()
+        self._columns = source.columns if source is not None else frozenset()
         self.items = list(self._select_list())
+        if not self.items:
+            raise self.text.error("SQL_SYNTAX", "EXCLUDE leaves no column of *", node)
         self.translator.aliases = self._alias
         where = self._where()
         group = node.args.get("group")
@@ -83,7 +90,7 @@ class SelectBinder:
             self._value(place)
         having = self._having()
         order = list(self._order())
-        on = [self._plain("DISTINCT ON", key) for key in self._distinct_on()]
+        on = [self._distinct_key(key) for key in self._distinct_on()]
         grouped = group is not None or bool(having) or bool(self.translator.aggregates.calls)
         values = [self._settled(item.value, source, grouped) for item in self.items]
         having = [self._settled(term, source, grouped) for term in having]
@@ -167,25 +174,48 @@ class SelectBinder:
         for part in (*(node.args.get("replace") or ()), *(node.args.get("rename") or ())):
             if not isinstance(part, exp.Alias):
                 raise self.text.error("SQL_SYNTAX", "REPLACE and RENAME take a list of `… AS name`", part)
-        excluded = {part.name.casefold(): part for part in node.args.get("except_") or ()}
+        excluded = self._excluded(node, fields)
         replaced = {part.alias.casefold(): part for part in node.args.get("replace") or ()}
         renamed = {part.this.name.casefold(): part for part in node.args.get("rename") or ()}
-        names = {field.name.casefold() for _, field in fields}
+        names = {name for relation, field in fields for name in _spellings(relation, field)}
         for word, parts in (("EXCLUDE", excluded), ("REPLACE", replaced), ("RENAME", renamed)):
             for folded, part in parts.items():
                 if folded not in names:
                     known = ", ".join(field.name for _, field in fields)
                     message = f"{word} names {part.alias_or_name!r}, which * does not have; it has: {known}"
                     raise self.text.error("COLUMN_NOT_FOUND", message, part)
-        for _, field in fields:
+        for relation, field in fields:
             folded = field.name.casefold()
-            if folded in excluded:
+            if not excluded.keys().isdisjoint(_spellings(relation, field)):
                 continue
             if folded in replaced:
                 yield Item(field.name, replaced[folded].this)
             else:
                 name = renamed[folded].alias if folded in renamed else field.name
                 yield Item(name, None, Column(field.column))
+
+    def _excluded(
+        self, node: exp.Star, fields: Sequence[tuple[Relation | None, Field]]
+    ) -> dict[str, exp.Expr]:
+        """What EXCLUDE names. A column of USING goes if all the columns that it stands for do."""
+        given = {_dotted(part): part for part in node.args.get("except_") or ()}
+        found: dict[str, exp.Expr] = {}
+        for spelling, part in given.items():
+            table, _, name = spelling.rpartition(".")
+            owners = {_spellings(one, one.find(name)[0])[1] for one in self.scope.relations if one.find(name)}
+            shown = sum(field.name.casefold() == name for _, field in fields)
+            if (
+                not table
+                or spelling not in owners
+                or shown == len(owners)
+                or fields is not self.scope.visible
+            ):
+                found[spelling] = part
+            elif owners <= given.keys():
+                found[name] = part
+            else:
+                raise self.text.not_supported("EXCLUDE of one side of a column of USING", part)
+        return found
 
     def _value(self, place: int) -> Expr:
         item = self.items[place]
@@ -230,14 +260,15 @@ class SelectBinder:
         """Every item that holds no aggregate."""
         for place in range(len(self.items)):
             value = self._value(place)
-            if not used_columns((value,)) & self.translator.aggregates.columns:
+            if not self.translator.reads(value) & self.translator.aggregates.columns:
                 self._add_key(value)
 
     def _add_key(self, value: Expr) -> None:
         key = fingerprint(value)
         if key in self._keys:
             return
-        if isinstance(value, Column) and value.name not in {name for name, _ in self._keys.values()}:
+        taken = {name for name, _ in self._keys.values()}
+        if isinstance(value, Column) and value.name in self._columns and value.name not in taken:
             self._keys[key] = (value.name, value)
         else:
             self._keys[key] = (self.names.new("key", self.translator.check(value)), value)
@@ -343,6 +374,10 @@ class SelectBinder:
             return []
         return list(on.expressions) if isinstance(on, exp.Tuple) else [on]
 
+    def _distinct_key(self, node: exp.Expr) -> Expr:
+        place = self._ordinal(node, "DISTINCT ON")
+        return self._plain("DISTINCT ON", node) if place is None else self._value(place)
+
     def _order(self) -> Iterator[tuple[Expr, bool, bool]]:
         order = self.node.args.get("order")
         for term in order.expressions if order is not None else ():
@@ -360,12 +395,23 @@ class SelectBinder:
             return self._value(place)
         if isinstance(node, exp.Column) and len(node.parts) == 1:
             found = self._alias(node.name)
+            found = self._selected(node.name) if found is None else found
             if found is not None:
                 return found
         value = self.translator.expression(node)
         if isinstance(value, Literal):
             raise self.text.error("SQL_SYNTAX", "ORDER BY a constant orders nothing", node)
         return value
+
+    def _selected(self, name: str) -> Expr | None:
+        """Of columns that have the name, the one that the list has."""
+        folded = name.casefold()
+        found = {
+            fingerprint(item.value): item.value
+            for item in self.items
+            if isinstance(item.value, Column) and item.alias is None and item.name.casefold() == folded
+        }
+        return next(iter(found.values())) if len(found) == 1 else None
 
     def _tail(self, outputs: Sequence[tuple[str, Expr]], order: Sequence[tuple[Expr, bool, bool]]) -> Tail:
         return make_tail(self.translator, self.node, outputs, order)
@@ -390,8 +436,20 @@ def bind_tail(
                 raise binder.text.error("SQL_SYNTAX", message, term)
             keys.append((items[place - 1][1], down, nulls_first))
         else:
-            keys.append((translator.expression(term.this), down, nulls_first))
+            keys.append((_result_value(translator, node, term.this, items), down, nulls_first))
     return translator, make_tail(translator, node, items, keys)
+
+
+def _result_value(
+    translator: Translator, node: exp.Expr, term: exp.Expr, items: Sequence[tuple[str, Expr]]
+) -> Expr:
+    try:
+        return translator.expression(term)
+    except ColumnNotFoundError:
+        place = selected_place(node, term)
+        if place is None:
+            raise
+        return items[place][1]
 
 
 def make_tail(
@@ -417,6 +475,18 @@ def make_tail(
 def directions(term: exp.Ordered) -> tuple[bool, bool]:
     """Whether it descends, and whether NULLs come first; they come last unless the text says otherwise."""
     return bool(term.args.get("desc")), bool(term.args.get("nulls_first"))
+
+
+def _dotted(node: exp.Expr) -> str:
+    """`a` or `t.a`, in lower case."""
+    parts = node.parts if isinstance(node, exp.Column) else [node]
+    return ".".join(part.name.casefold() for part in parts)
+
+
+def _spellings(relation: Relation | None, field: Field) -> tuple[str, ...]:
+    """How EXCLUDE may call a column of *."""
+    folded = field.name.casefold()
+    return (folded,) if relation is None else (folded, f"{relation.alias.casefold()}.{folded}")
 
 
 def _is_all(node: exp.Expr) -> bool:

@@ -148,6 +148,33 @@ def _operands(node: exp.SetOperation) -> Iterator[exp.Expr]:
     yield from reversed(chain)
 
 
+def selected_place(node: exp.Expr, term: exp.Expr) -> int | None:
+    """The place of a column that ORDER BY calls as one of the queries does, not as the result does."""
+    if isinstance(node, exp.SetOperation):
+        if node.args.get("by_name"):
+            return None
+        found = selected_place(node.this, term)
+        return selected_place(node.expression, term) if found is None else found
+    if isinstance(node, exp.Subquery):
+        return selected_place(node.this, term)
+    if not isinstance(node, exp.Select) or any(item.is_star for item in node.expressions):
+        return None
+    return next((place for place, item in enumerate(node.expressions) if _is_called(node, item, term)), None)
+
+
+def _is_called(select: exp.Select, item: exp.Expr, term: exp.Expr) -> bool:
+    if item.unalias() == term:
+        return True
+    if not isinstance(term, exp.Column) or term.name.casefold() != item.alias_or_name.casefold():
+        return False
+    if not term.table:
+        return True
+    source = select.args.get("from_")
+    if source is None or select.args.get("joins") or not isinstance(item, exp.Column) or item.table:
+        return False
+    return str(source.this.alias_or_name).casefold() == term.table.casefold()
+
+
 def _by_name(blocks: Sequence[Block]) -> tuple[list[str], list[list[int | None]]]:
     """All names in order of appearance, and per query the place of each."""
     names: dict[str, str] = {}

@@ -45,6 +45,7 @@ FRAME = QueryMode.from_arrow(
             lambda: lit(dt.time(1, tzinfo=dt.UTC)) and FRAME.select(lit(dt.time(1, tzinfo=dt.UTC))),
         ),
         ("INVALID_FILTER", lambda: FRAME.filter("a", "lt", Decimal("1e999999"))),
+        ("INVALID_FILTER", lambda: FRAME.filter("a", "lt", Decimal("1." + "0" * 5000))),
         ("INVALID_FILTER", lambda: FRAME.filter(col("a").cast("int32").like("a!", "!"))),
         ("INVALID_AGGREGATE", lambda: FRAME.aggregate("sum", "a", ["x"])),  # type: ignore[arg-type]
         ("QUERY_FAILED", lambda: FRAME.sort("a", descending="yes")),  # type: ignore[arg-type]
