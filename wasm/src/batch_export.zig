@@ -6,6 +6,7 @@ const std = @import("std");
 const abi = @import("abi.zig");
 const column_module = @import("core/column.zig");
 const schema = @import("core/schema.zig");
+const Arena = @import("core/arena.zig").Arena;
 const Batch = column_module.Batch;
 const Column = column_module.Column;
 const Descriptor = abi.ColumnDescriptor;
@@ -98,7 +99,7 @@ test "what is described is imported as it was" {
     };
     const described = try describe(gpa, .{ .row_count = 3, .columns = &columns });
     defer gpa.free(described);
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     const batch = try batch_import.import(arena.allocator(), described, Memory.resolve);
     try std.testing.expectEqual(3, batch.columns.len);

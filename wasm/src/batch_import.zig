@@ -10,6 +10,7 @@ const bitmap = @import("core/bitmap.zig");
 const column_module = @import("core/column.zig");
 const interrupt = @import("core/interrupt.zig");
 const schema = @import("core/schema.zig");
+const Arena = @import("core/arena.zig").Arena;
 const Batch = column_module.Batch;
 const Column = column_module.Column;
 const DataType = schema.DataType;
@@ -260,7 +261,7 @@ fn import_test(arena: std.mem.Allocator, row_count: u32, column_count: u32, desc
 }
 
 test "offsets with a base and of eight bytes" {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     @memcpy(test_memory[64..70], "abcdef");
     @memcpy(test_memory[0..32], std.mem.asBytes(&[_]u64{ 100, 101, 104, 106 }));
@@ -281,7 +282,7 @@ test "offsets with a base and of eight bytes" {
 }
 
 test "bitmaps that start inside a byte, decimals that change width" {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     test_memory[16] = 0b0101_1000;
     @memcpy(test_memory[128..][0..48], std.mem.sliceAsBytes(&[_]i128{ -5, 1 << 100, 7 }));
@@ -302,7 +303,7 @@ test "bitmaps that start inside a byte, decimals that change width" {
 }
 
 test "nested columns check their children" {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     @memcpy(test_memory[0..12], std.mem.asBytes(&[_]u32{ 0, 2, 3 }));
     var list = descriptor_of(.list, 2);

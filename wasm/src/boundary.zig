@@ -22,6 +22,7 @@ const scan_module = @import("scan.zig");
 const scan_request = @import("scan_request.zig");
 const qmcb = @import("qmcb.zig");
 const schema = @import("core/schema.zig");
+const Arena = @import("core/arena.zig").Arena;
 const Cursor = @import("core/cursor.zig").Cursor;
 const File = @import("format/parquet/file.zig").File;
 const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
@@ -102,7 +103,7 @@ pub fn qm_free(address: u32, size: u32) callconv(.c) Status {
 // ---- handles ----
 
 const ImportedBatch = struct {
-    arena: std.heap.ArenaAllocator,
+    arena: Arena,
     batch: column_module.Batch,
 };
 
@@ -283,7 +284,7 @@ fn query_push(handle: u32, source_address: u32, out: u32) Error!void {
     query.run_number = if (source.kind == .batch) 0 else source.handle;
     if (source.kind == .qmcb_list or source.kind == .states_list) return push_list(query, source.kind, try input(source.address, source.size), out);
     if (source.kind == .lanes) return push_lanes(query, try input(source.address, source.size), out);
-    var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
+    var arena: Arena = .init(heap.engine_allocator());
     defer arena.deinit();
     const batch = switch (source.kind) {
         .qmcb_list, .states_list, .lanes => unreachable,
@@ -300,7 +301,7 @@ fn query_push(handle: u32, source_address: u32, out: u32) Error!void {
 
 /// Several small batches by one call: the answers of many lanes on their way to the final plan.
 fn push_list(query: *pipeline.Query, kind: abi.SourceKind, bytes: []const u8, out: u32) Error!void {
-    var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
+    var arena: Arena = .init(heap.engine_allocator());
     defer arena.deinit();
     var cursor: Cursor = .init(bytes);
     var saturated = false;
@@ -318,7 +319,7 @@ fn push_lanes(query: *pipeline.Query, bytes: []const u8, out: u32) Error!void {
         interrupt.describe("a list of lanes does not say partitions", .{});
         return error.InvalidPlan;
     }
-    var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
+    var arena: Arena = .init(heap.engine_allocator());
     defer arena.deinit();
     var cursor: Cursor = .init(bytes);
     while (cursor.remaining() > 0) {
@@ -402,7 +403,7 @@ fn keep_answer(bytes: []const u8) Error!void {
 
 fn footer(format: u32, address: u32, size: u32, file_size: u64, out: u32) Error!void {
     if (std.enums.fromInt(abi.FileFormat, format) == null) return error.InvalidHandle;
-    var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
+    var arena: Arena = .init(heap.engine_allocator());
     defer arena.deinit();
     try keep_answer(try flatten.flatten(arena.allocator(), try input(address, size), file_size));
     try write_output(out, .{ .bytes = answer, .state = .done });
@@ -489,7 +490,7 @@ fn prune_files(handle: u32, address: u32, size: u32, out: u32) Error!void {
     var files: BoundFiles = try .init(query, try input(address, size));
     var kept: std.ArrayList(u8) = .empty;
     defer kept.deinit(gpa);
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     while (try files.next(arena.allocator())) |batch| {
         const bits = try prune.survivors(arena.allocator(), predicate, batch.columns, batch.row_count);
@@ -508,7 +509,7 @@ pub fn qm_prune(query: u32, address: u32, size: u32, out: u32) callconv(.c) Stat
 fn push_bounds(handle: u32, address: u32, size: u32, out: u32) Error!void {
     const query = try query_of(handle);
     var files: BoundFiles = try .init(query, try input(address, size));
-    var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
+    var arena: Arena = .init(heap.engine_allocator());
     defer arena.deinit();
     while (try files.next(arena.allocator())) |batch| {
         _ = try query.take(batch);
@@ -538,7 +539,7 @@ fn answer_batch(names: []const []const u8, batch: column_module.Batch, out: u32)
 fn leaf_bounds(handle: u32, leaf: u32, out: u32) Error!void {
     const file = try file_of(handle);
     if (leaf >= file.leaves.len) return error.InvalidHandle;
-    var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
+    var arena: Arena = .init(heap.engine_allocator());
     defer arena.deinit();
     const columns = try prune.group_columns(arena.allocator(), file, &.{.{ .leaf = leaf }}, &.{file.leaves[leaf].type});
     for (columns) |*column| if (column.type.tag == .utf8) {
@@ -555,7 +556,7 @@ pub fn qm_leaf_bounds(file: u32, leaf: u32, out: u32) callconv(.c) Status {
 
 fn pages(format: u32, address: u32, size: u32, out: u32) Error!void {
     if (std.enums.fromInt(abi.FileFormat, format) == null) return error.InvalidHandle;
-    var arena: std.heap.ArenaAllocator = .init(heap.engine_allocator());
+    var arena: Arena = .init(heap.engine_allocator());
     defer arena.deinit();
     try answer_batch(page_list.names, try page_list.list(arena.allocator(), try input(address, size)), out);
 }
@@ -570,7 +571,7 @@ pub fn qm_pages(format: u32, address: u32, size: u32, out: u32) callconv(.c) Sta
 fn scan_open(query_handle: u32, address: u32, size: u32, out: u32) Error!void {
     const gpa = heap.engine_allocator();
     const query = try query_of(query_handle);
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     var cursor: Cursor = .init(try input(address, size));
     const request = try scan_request.read_header(&cursor);
@@ -730,7 +731,7 @@ fn text_next(text: *Text) Error!pipeline.Output {
     const gpa = heap.engine_allocator();
     gpa.free(text.encoded);
     text.encoded = &.{};
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     const batch = switch (text.reader) {
         inline else => |*reader| try reader.next(),

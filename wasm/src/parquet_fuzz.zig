@@ -24,6 +24,7 @@ const scan_module = @import("scan.zig");
 const schema = @import("core/schema.zig");
 const statistics = @import("format/parquet/statistics.zig");
 const Allocator = std.mem.Allocator;
+const Arena = @import("core/arena.zig").Arena;
 const Column = @import("core/column.zig").Column;
 const Cursor = @import("core/cursor.zig").Cursor;
 const DataType = schema.DataType;
@@ -83,7 +84,7 @@ fn open_file(gpa: Allocator, bytes: []const u8) Error!*File {
     if (bytes.len < 12) return error.InvalidFormat;
     const size = try footer.check_tail(bytes[bytes.len - 8 ..][0..8]);
     if (size > bytes.len - 8) return error.InvalidFormat;
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     const blob = try flatten.flatten(arena.allocator(), bytes[bytes.len - 8 - size ..][0..size], bytes.len);
     return File.open(gpa, blob) catch |reason| switch (reason) {
@@ -111,7 +112,7 @@ const Reading = struct {
     summary: Summary = .{},
 
     fn read_rows(self: *Reading) Error!void {
-        var arena: std.heap.ArenaAllocator = .init(self.gpa);
+        var arena: Arena = .init(self.gpa);
         defer arena.deinit();
         const filter = if (self.options.filter) |number| choose_filter(self.file, number) else null;
         const query: *Query = try .open(self.gpa, try write_plan(arena.allocator(), self.file, filter), &.{});
@@ -240,7 +241,7 @@ const Reading = struct {
         self.summary.is_cut = self.summary.row_count > self.options.row_count_max;
         if (output.bytes.len > checked_size_max) return;
         self.summary.checksum = std.hash.Wyhash.hash(self.summary.checksum, output.bytes);
-        var arena: std.heap.ArenaAllocator = .init(self.gpa);
+        var arena: Arena = .init(self.gpa);
         defer arena.deinit();
         const decoded = qmcb.decode(arena.allocator(), output.bytes) catch |reason| switch (reason) {
             error.OutOfMemory, error.Cancelled => |known| return known,
@@ -485,7 +486,7 @@ test read_file {
 }
 
 test "mutated files end with rows or with an error that is theirs" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     defer interrupt.forget();
     const samples = [_]mutate.Sample{try .init(arena.allocator(), "test", &test_file)};

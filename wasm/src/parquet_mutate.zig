@@ -11,6 +11,7 @@ const flatten = @import("format/parquet/flatten.zig");
 const page_header = @import("format/parquet/page_header.zig");
 const thrift = @import("format/parquet/thrift.zig");
 const Allocator = std.mem.Allocator;
+const Arena = @import("core/arena.zig").Arena;
 const File = @import("format/parquet/file.zig").File;
 const Random = std.Random;
 
@@ -389,7 +390,7 @@ test "varints survive" {
 
 test "a sample knows its numbers and pages, and mutations can be had again" {
     const test_file = &@import("parquet_fuzz.zig").test_file;
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const sample: Sample = try .init(arena.allocator(), "test", test_file);
     try testing.expectEqual(test_file.len - tail_size - 107, sample.footer);

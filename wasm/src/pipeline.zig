@@ -22,6 +22,7 @@ const qmcb = @import("qmcb.zig");
 const schema = @import("core/schema.zig");
 const join_module = @import("operator/join.zig");
 const AggregateOperator = @import("operator/aggregate.zig").AggregateOperator;
+const Arena = @import("core/arena.zig").Arena;
 const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
 const DigestOperator = @import("operator/digest.zig").DigestOperator;
 const JoinTable = @import("operator/join_table.zig").JoinTable;
@@ -105,9 +106,9 @@ const Piece = struct { bytes: []u8, row_count: u32, partition: u32 = 0, builders
 pub const Query = struct {
     gpa: std.mem.Allocator,
     /// The plan and the operators' fixed parts: lives as long as the query.
-    arena: std.heap.ArenaAllocator,
+    arena: Arena,
     /// What one chunk needs while it passes through.
-    scratch: std.heap.ArenaAllocator,
+    scratch: Arena,
     plan: plan_module.Plan,
     operators: []Operator,
     /// Rows that came to every step so far, and behind them those that left the last one.
@@ -440,7 +441,7 @@ pub const Query = struct {
             .build => |*build| return build.table.finish(),
             .partition => |*partition| try self.finish_partitions(partition),
             .digest => |*digest| {
-                var arena: std.heap.ArenaAllocator = .init(self.gpa);
+                var arena: Arena = .init(self.gpa);
                 defer arena.deinit();
                 try self.push_chunks(&self.scratch, try digest.finish(arena.allocator()), 1, i + 1);
             },
@@ -571,7 +572,7 @@ pub const Query = struct {
     }
 
     /// Cuts columns into chunks and runs each from step `first` on, with `scratch` for what it needs.
-    fn push_chunks(self: *Query, scratch: *std.heap.ArenaAllocator, columns: []const Column, row_count: u32, first: usize) Error!void {
+    fn push_chunks(self: *Query, scratch: *Arena, columns: []const Column, row_count: u32, first: usize) Error!void {
         const step = self.chunk_step(row_count, first);
         var start: u32 = 0;
         while (start < row_count and !(self.saturated and first == 0)) : (start += step) {
@@ -692,7 +693,7 @@ pub const Query = struct {
     fn run_repeated(self: *Query, arena: std.mem.Allocator, count: *const expression_module.Expression, chunk: *const Chunk, first: usize) Error!void {
         var repeater: repeat.Repeater = try .init(arena, count, chunk);
         // What comes of a chunk may be far larger than it, so its memory is its own.
-        var own: std.heap.ArenaAllocator = .init(self.gpa);
+        var own: Arena = .init(self.gpa);
         defer own.deinit();
         const rows = try arena.alloc(u32, expression_module.chunk_rows);
         while (!self.ends_before(first)) {
@@ -742,7 +743,7 @@ pub const Query = struct {
         const is_aggregate = place > 0 and self.operators[place - 1] == .aggregate;
         if (is_aggregate and !partition.has_parted and partition.row_total() <= undivided_rows) {
             if (partition.row_total() == 0) return;
-            var arena: std.heap.ArenaAllocator = .init(self.gpa);
+            var arena: Arena = .init(self.gpa);
             defer arena.deinit();
             try self.encode(try partition.all(arena.allocator()));
             self.pending.items[self.pending.items.len - 1].partition = abi.undivided;
@@ -757,7 +758,7 @@ pub const Query = struct {
 
     fn encode_partition(self: *Query, partition: *PartitionOperator, index: usize) Error!void {
         try interrupt.check();
-        var arena: std.heap.ArenaAllocator = .init(self.gpa);
+        var arena: Arena = .init(self.gpa);
         defer arena.deinit();
         partition.has_parted = true;
         try self.encode_named(partition.names, try partition.batch(arena.allocator(), index));
@@ -766,7 +767,7 @@ pub const Query = struct {
     }
 
     fn finish_sort(self: *Query, sort: *SortOperator, first: usize) Error!void {
-        var arena: std.heap.ArenaAllocator = .init(self.gpa);
+        var arena: Arena = .init(self.gpa);
         defer arena.deinit();
         const sorted = try sort.finish(arena.allocator());
         defer self.gpa.free(sorted.order);
@@ -843,7 +844,7 @@ pub const Query = struct {
     }
 
     fn encode_collected(self: *Query) Error!void {
-        var arena: std.heap.ArenaAllocator = .init(self.gpa);
+        var arena: Arena = .init(self.gpa);
         defer arena.deinit();
         const columns = try arena.allocator().alloc(Column, self.collector.len);
         for (columns, self.collector) |*column, *builder| column.* = try builder.finish(arena.allocator());
@@ -947,7 +948,7 @@ test "a top-k tells its bound once it has one" {
     const plan = [_]u8{ 'Q', 'M', 'P', 'L', @import("abi.zig").version, 0, 0, 0, 0, 0, 1, 0, 1, 0, 'x', 1, 1, 0, 4, 1, 0, 1, 0, 1, 0, 0 } ++ [_]u8{ 2, 0, 0, 0, 0, 0, 0, 0 };
     const query: *Query = try .open(gpa, &plan, &.{});
     defer query.close();
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     try std.testing.expectEqual(null, try query.top_k_threshold(arena.allocator()));
     const count = 10_000;

@@ -75,6 +75,7 @@ const column_file = @import("core/column.zig");
 const interrupt = @import("core/interrupt.zig");
 const schema = @import("core/schema.zig");
 const utf8 = @import("core/utf8.zig");
+const Arena = @import("core/arena.zig").Arena;
 const Cursor = @import("core/cursor.zig").Cursor;
 const Batch = column_file.Batch;
 const Column = column_file.Column;
@@ -482,7 +483,7 @@ fn expect_golden(golden: []const u8, names: []const []const u8, batch: Batch) !v
 }
 
 fn expect_same_again(bytes: []const u8) !void {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const decoded = try decode(arena.allocator(), bytes);
     const again = try encode_alloc(decoded.names, decoded.batch);
@@ -492,7 +493,7 @@ fn expect_same_again(bytes: []const u8) !void {
 
 fn expect_invalid(bytes: []const u8) !void {
     defer interrupt.forget();
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     try testing.expectError(error.InvalidFormat, decode(arena.allocator(), bytes));
     try testing.expect(interrupt.control.detail.message_size > 0);
@@ -645,7 +646,7 @@ test "a column without rows needs neither offsets nor children" {
 }
 
 test "reads what it would write otherwise: idle bitmaps, unused bits, a bitmap for null" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const decoded = try decode(arena.allocator(), "QMCB" ++ "\x03\x00\x00\x00" ++ "\x03\x00" ++
         "\x00\x00\x03\x01" ++ "\x00\x00\x05\x01" ++ "\x00\x00\x08\x01" ++
@@ -657,14 +658,14 @@ test "reads what it would write otherwise: idle bitmaps, unused bits, a bitmap f
 }
 
 test "rows that take no bytes may be many" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const bytes = "QMCB" ++ "\xff\xff\xff\xff" ++ "\x04\x00" ++
         "\x00\x00\x05\x00" ++ "\x00\x00\x12\x00" ++ "\x00\x00\x04\x00" ++ "\x00\x00\x19\x00" ++
         "\x00\x00\x00\x00" ++ "\x00\x00\x00\x00" ++ "\x01\x00\x00\x00\x05\x00";
     const decoded = try decode(arena.allocator(), bytes);
     try testing.expectEqual(0xFFFF_FFFF, decoded.batch.columns[3].children[0].row_count);
-    try testing.expect(arena.queryCapacity() < 64 * 1024);
+    try testing.expect(arena.capacity() < 64 * 1024);
     try expect_same_again(bytes);
 }
 
@@ -732,7 +733,7 @@ test "more than 4 GiB in a column is refused" {
 test "decode stops when cancelled" {
     interrupt.control.cancel = 1;
     defer interrupt.control.cancel = 0;
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const bytes = "QMCB" ++ "\x01\x00\x00\x00" ++ "\x01\x00\x00\x00" ++ "\x05\x00";
     try testing.expectError(error.Cancelled, decode(arena.allocator(), bytes));

@@ -9,6 +9,7 @@ const interrupt = @import("core/interrupt.zig");
 const schema = @import("core/schema.zig");
 const qmcb = @import("qmcb.zig");
 const Allocator = std.mem.Allocator;
+const Arena = @import("core/arena.zig").Arena;
 const Batch = column_file.Batch;
 const Column = column_file.Column;
 const DataType = schema.DataType;
@@ -199,7 +200,7 @@ fn try_decode(memory: []u8, bytes: []const u8) !bool {
         error.InvalidFormat => return false,
         else => return failure,
     };
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const again = try encode_alloc(arena.allocator(), decoded.names, decoded.batch);
     try testing.expect(again.len <= bytes.len);
@@ -213,7 +214,7 @@ fn try_decode(memory: []u8, bytes: []const u8) !bool {
 pub fn round(seed: u64, memory: []u8) !usize {
     errdefer std.debug.print("qmcb_fuzz: round({d}) failed\n", .{seed});
     var prng: std.Random.DefaultPrng = .init(seed);
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const generator: Generator = .{ .arena = arena.allocator(), .random = prng.random() };
     const sample = try generator.sample();
@@ -240,7 +241,7 @@ test "random batches round trip, mutated ones do not crash" {
 }
 
 test "every type round trips, with and without NULLs, from no rows on" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     var prng: std.Random.DefaultPrng = .init(7);
     const generator: Generator = .{ .arena = arena.allocator(), .random = prng.random() };

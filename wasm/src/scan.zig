@@ -32,6 +32,7 @@ const page_index = @import("format/parquet/page_index.zig");
 const pipeline = @import("pipeline.zig");
 const prune = @import("prune.zig");
 const segments_module = @import("format/segments.zig");
+const Arena = @import("core/arena.zig").Arena;
 const ChunkReader = column_chunk.ChunkReader;
 const CodedRows = @import("format/parquet/coded_rows.zig").CodedRows;
 const Coded = column_module.Coded;
@@ -138,7 +139,7 @@ const Reader = struct {
 
 pub const Scan = struct {
     gpa: std.mem.Allocator,
-    arena: std.heap.ArenaAllocator,
+    arena: Arena,
     query: *Query,
     file: *File,
     options: Options,
@@ -188,7 +189,7 @@ pub const Scan = struct {
     /// Rows that may match by the headers of pages, from the cut on, and up to which row headers were read.
     header_ranges: []const RowRange = &.{},
     headers_known: u64 = 0,
-    header_arena: std.heap.ArenaAllocator,
+    header_arena: Arena,
     use_indexes: bool = false,
     needs: std.ArrayList(Need) = .empty,
     scratch_needs: column_chunk.Needs = .empty,
@@ -1138,7 +1139,7 @@ pub const Scan = struct {
         const dictionary = &(self.readers[input].?.node.leaves[0].values.dictionary orelse return null);
         if (!self.pays_to_judge(input)) return null;
         const verdicts = try self.arena.allocator().alloc(u8, dictionary.row_count + 1);
-        var arena: std.heap.ArenaAllocator = .init(self.gpa);
+        var arena: Arena = .init(self.gpa);
         defer arena.deinit();
         var entries: ColumnBuilder = try .init(arena.allocator(), dictionary.type);
         try entries.append_range(&try dictionary.finish(arena.allocator()), 0, dictionary.row_count);

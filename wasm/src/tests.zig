@@ -14,6 +14,7 @@ test {
     _ = @import("codec/zstd_entropy.zig");
     _ = @import("codec/zstd_huffman.zig");
     _ = @import("codec/zstd_sequences.zig");
+    _ = @import("core/arena.zig");
     _ = @import("core/bitmap.zig");
     _ = @import("core/column.zig");
     _ = @import("core/column_builder.zig");

@@ -11,6 +11,7 @@ const column_module = @import("column.zig");
 const schema = @import("schema.zig");
 const spread = @import("../encoding/spread.zig");
 const take = @import("../kernel/take.zig");
+const Arena = @import("arena.zig").Arena;
 const Column = column_module.Column;
 const DataType = schema.DataType;
 const assert = std.debug.assert;
@@ -454,7 +455,7 @@ pub fn take_rows(arena: std.mem.Allocator, column: *const Column, indices: []con
 }
 
 fn expect_rows(builder: *const ColumnBuilder, expected: []const ?[]const u8) !void {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     const column = try builder.finish(arena.allocator());
     try std.testing.expectEqual(expected.len, column.row_count);
@@ -504,7 +505,7 @@ test "lists and structures follow their parents" {
     defer builder.deinit();
     try builder.append_indices(&source, &.{ 2, 0 });
     try builder.append_range(&source, 1, 2);
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     const column = try builder.finish(arena.allocator());
     try std.testing.expectEqualSlices(u32, &.{ 0, 2, 4, 4, 6 }, column.children[0].offsets);

@@ -25,6 +25,7 @@
 //!     map           type of keys, type of values
 const std = @import("std");
 const abi = @import("../abi.zig");
+const Arena = @import("arena.zig").Arena;
 const Cursor = @import("cursor.zig").Cursor;
 const assert = std.debug.assert;
 
@@ -308,7 +309,7 @@ pub fn write_type_parameters(target: []u8, data_type: DataType) usize {
 }
 
 test "type parameters round trip" {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     const inner: DataType = .{ .tag = .structure, .children = &.{
         .{ .name = "a", .type = .{ .tag = .decimal, .precision = 12, .scale = -2 } },
@@ -332,7 +333,7 @@ test "type parameters round trip" {
 }
 
 test "a type nested too deep is refused" {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     const bytes: [100]u8 = @splat(@backingInt(TypeTag.list));
     var cursor: Cursor = .init(&bytes);

@@ -1,6 +1,7 @@
 //! Whether text is UTF-8, whole and in its parts.
 const std = @import("std");
 const interrupt = @import("interrupt.zig");
+const Arena = @import("arena.zig").Arena;
 
 /// Bytes of text between two looks at the cancel byte.
 const text_block_size = 32 * 1024;
@@ -60,7 +61,7 @@ fn is_continuation(byte: u8) bool {
 }
 
 test "text longer than a block, cut inside characters" {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     const size = text_block_size * 2 + 100;
     const text = try arena.allocator().alignedAlloc(u8, .@"16", size);

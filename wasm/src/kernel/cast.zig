@@ -32,6 +32,7 @@ const cast_text = @import("cast_text.zig");
 const column_file = @import("../core/column.zig");
 const interrupt = @import("../core/interrupt.zig");
 const schema = @import("../core/schema.zig");
+const Arena = @import("../core/arena.zig").Arena;
 const Column = column_file.Column;
 const DataType = schema.DataType;
 const Scalar = schema.Scalar;
@@ -1200,7 +1201,7 @@ fn decimal(precision: u8, scale: i8) DataType {
 
 test "cast_column: numbers, bools and decimals" {
     defer interrupt.forget();
-    var arena_state: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena_state: Arena = .init(testing.allocator);
     defer arena_state.deinit();
     const arena = arena_state.allocator();
 
@@ -1229,7 +1230,7 @@ test "cast_column: numbers, bools and decimals" {
 
 test "cast_column: decimals to numbers, halves, blocks" {
     defer interrupt.forget();
-    var arena_state: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena_state: Arena = .init(testing.allocator);
     defer arena_state.deinit();
     const arena = arena_state.allocator();
 
@@ -1259,7 +1260,7 @@ test "cast_column: decimals to numbers, halves, blocks" {
 
 test "cast_column: moments, NULL, and what it refuses" {
     defer interrupt.forget();
-    var arena_state: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena_state: Arena = .init(testing.allocator);
     defer arena_state.deinit();
     const arena = arena_state.allocator();
 

@@ -11,6 +11,7 @@ const parse_time = @import("parse_time.zig");
 const print = @import("print.zig");
 const schema = @import("../core/schema.zig");
 const text = @import("text.zig");
+const Arena = @import("../core/arena.zig").Arena;
 const Column = column_module.Column;
 const DataType = schema.DataType;
 const Interval = @import("../core/interval.zig").Interval;
@@ -207,7 +208,7 @@ fn text_column(arena: std.mem.Allocator, values: []const []const u8) !Column {
 }
 
 test "texts that read back as themselves, for every type" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const gpa = arena.allocator();
     const Case = struct { DataType, []const []const u8 };
@@ -236,7 +237,7 @@ test "texts that read back as themselves, for every type" {
 }
 
 test "what does not fit is an error that names it, or NULL" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     defer interrupt.forget();
     const gpa = arena.allocator();

@@ -4,6 +4,7 @@ const std = @import("std");
 const bitmap = @import("../core/bitmap.zig");
 const column_module = @import("../core/column.zig");
 const take = @import("take.zig");
+const Arena = @import("../core/arena.zig").Arena;
 const ColumnBuilder = @import("../core/column_builder.zig").ColumnBuilder;
 const Column = column_module.Column;
 const DataType = @import("../core/schema.zig").DataType;
@@ -176,7 +177,7 @@ fn choose_nested(arena: std.mem.Allocator, data_type: DataType, row_count: u32, 
 }
 
 fn expect_choice(comptime T: type, data_type: DataType, row_count: u32) !void {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     const gpa = arena.allocator();
     const size = bitmap.size(row_count) + 1;
@@ -214,7 +215,7 @@ test "values of two parts, with NULLs of their own and of neither" {
 }
 
 test "text and bools" {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     const words: [8]u8 align(16) = "onetwo34".*;
     const text: Column = .{ .type = .of(.utf8), .row_count = 3, .data = &words, .offsets = &.{ 0, 3, 6, 8 } };
@@ -234,7 +235,7 @@ test "text and bools" {
 }
 
 test "structures by runs" {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     const data_type: DataType = .{ .tag = .structure, .children = &.{.{ .name = "a", .type = .of(.i32) }} };
     const values: [4]i32 align(16) = .{ 1, 2, 3, 4 };

@@ -7,6 +7,7 @@ const std = @import("std");
 const bitmap = @import("../core/bitmap.zig");
 const compare = @import("compare.zig");
 const hash = @import("hash.zig");
+const Arena = @import("../core/arena.zig").Arena;
 const assert = std.debug.assert;
 const block_rows = compare.block_rows;
 const BytesRows = compare.BytesRows;
@@ -311,7 +312,7 @@ const TestOut = compare.TestOut;
 const twin_order = compare.twin_order;
 
 fn check_in_set(comptime T: type, random: std.Random, term_count: usize, spread: bool) !void {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     var terms: [40]T = undefined;
     for (terms[0..term_count]) |*term| {
@@ -344,7 +345,7 @@ test InSet {
 }
 
 test "InSet: a dense range takes a bitmap, a scattered one a table" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     var terms: [500]i64 = undefined;
     for (&terms, 0..) |*term, index| term.* = -300 + @as(i64, @intCast(index)) * 2;
@@ -361,7 +362,7 @@ test "InSet: a dense range takes a bitmap, a scattered one a table" {
 }
 
 test BytesInSet {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     var prng: std.Random.DefaultPrng = .init(15);
     const terms_source: TestBytes = .init(prng.random());

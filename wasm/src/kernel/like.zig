@@ -24,6 +24,7 @@ const bitmap = @import("../core/bitmap.zig");
 const compare = @import("compare.zig");
 const interrupt = @import("../core/interrupt.zig");
 const text_case = @import("text_case.zig");
+const Arena = @import("../core/arena.zig").Arena;
 const assert = std.debug.assert;
 
 pub const Error = error{
@@ -556,7 +557,7 @@ const text_parts = [_][]const u8{ "a", "b", "a", "b", "A", "B", "é", "😀", "%
 test "Matcher.matches agrees with trying everything" {
     var prng: std.Random.DefaultPrng = .init(31);
     const random = prng.random();
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     var hits: usize = 0;
     for (0..4000) |_| {
@@ -582,7 +583,7 @@ test "Matcher.matches agrees with trying everything" {
 test "Matcher.match_column agrees with Matcher.matches" {
     var prng: std.Random.DefaultPrng = .init(32);
     const random = prng.random();
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const patterns = [_][]const u8{ "", "%", "%%", "ab", "ab%", "%ab", "%ab%", "a%b", "%a%b%", "_b%", "%é_%", "%aba%", "%b" };
     for ([_]usize{ 0, 1, 7, 8, 9, 63, 64, 65, 130 }) |n| for (patterns) |pattern| for ([_]bool{ false, true }) |ignore_case| {
@@ -624,7 +625,7 @@ test find {
 }
 
 test "shapes and literal_prefix" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const Case = struct { pattern: []const u8, shape: Shape, prefix: []const u8 };
     const cases = [_]Case{
@@ -650,7 +651,7 @@ test "shapes and literal_prefix" {
 }
 
 test "escapes" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     try testing.expectError(error.InvalidPattern, Matcher.init(arena.allocator(), "a$", .{ .escape = '$' }));
     const none: Matcher = try .init(arena.allocator(), "a\\%", .{ .escape = 0 });
@@ -663,7 +664,7 @@ test "escapes" {
 }
 
 test "a pattern of many segments does not explode" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const matcher: Matcher = try .init(arena.allocator(), "%a_a%a_a%a_a%a_a%a_a%a_a%a_a%b", .{});
     const text: [20_000]u8 = @splat('a');
@@ -674,7 +675,7 @@ test "a pattern of many segments does not explode" {
 test "any bytes, any pattern: an answer" {
     var prng: std.Random.DefaultPrng = .init(34);
     const random = prng.random();
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     for (0..3000) |_| {
         defer _ = arena.reset(.retain_capacity);

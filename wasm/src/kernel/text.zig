@@ -8,6 +8,7 @@ const column_module = @import("../core/column.zig");
 const interrupt = @import("../core/interrupt.zig");
 const take = @import("take.zig");
 const utf8 = @import("../core/utf8.zig");
+const Arena = @import("../core/arena.zig").Arena;
 const Column = column_module.Column;
 const DataType = @import("../core/schema.zig").DataType;
 const Operand = @import("operand.zig").Operand;
@@ -284,7 +285,7 @@ test copy {
 }
 
 test Writer {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     var writer: Writer = try .init(arena.allocator(), 3, 0);
     const long = "a text of more than sixteen bytes";

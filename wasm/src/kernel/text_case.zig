@@ -6,6 +6,7 @@ const std = @import("std");
 const interrupt = @import("../core/interrupt.zig");
 const text = @import("text.zig");
 const utf8 = @import("../core/utf8.zig");
+const Arena = @import("../core/arena.zig").Arena;
 const Column = @import("../core/column.zig").Column;
 const Error = text.Error;
 const Writer = text.Writer;
@@ -125,7 +126,7 @@ test "no letter grows beyond the room for it" {
 }
 
 test convert {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     const letters = "Größe ǅ ΣΑΣ ıⱥⱥⱥⱥⱥ abcXYZ01";
     const mixed: [letters.len]u8 align(16) = letters.*;
@@ -142,7 +143,7 @@ test convert {
 
 test "any bytes: an answer within bounds" {
     var prng: std.Random.DefaultPrng = .init(51);
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     for (0..500) |_| {
         defer _ = arena.reset(.retain_capacity);

@@ -8,6 +8,7 @@ const column_module = @import("../core/column.zig");
 const interrupt = @import("../core/interrupt.zig");
 const like = @import("like.zig");
 const text = @import("text.zig");
+const Arena = @import("../core/arena.zig").Arena;
 const Column = column_module.Column;
 const DataType = @import("../core/schema.zig").DataType;
 const Operand = @import("operand.zig").Operand;
@@ -336,7 +337,7 @@ fn expect_texts(expected: []const []const u8, column: Column) !void {
 }
 
 test "replace: rows at once as one by one, and a view" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const gpa = arena.allocator();
     var prng: std.Random.DefaultPrng = .init(41);
@@ -361,7 +362,7 @@ test "replace: rows at once as one by one, and a view" {
 }
 
 test "join and its separator" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const gpa = arena.allocator();
     var value = try column_of(gpa, &.{ "a", "garbage", "" });
@@ -373,7 +374,7 @@ test "join and its separator" {
 }
 
 test "pad, repeat, reverse, translate, characters" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const gpa = arena.allocator();
     const value = try column_of(gpa, &.{ "abc", "é€", "" });

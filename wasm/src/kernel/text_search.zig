@@ -5,6 +5,7 @@ const compare = @import("compare.zig");
 const interrupt = @import("../core/interrupt.zig");
 const like = @import("like.zig");
 const text = @import("text.zig");
+const Arena = @import("../core/arena.zig").Arena;
 const Operand = @import("operand.zig").Operand;
 const Error = text.Error;
 
@@ -79,7 +80,7 @@ fn Rows(comptime question: Question) type {
 /// asks for them, and what lies under a NULL need not be a pattern.
 pub fn like_patterns(arena: std.mem.Allocator, row_count: u32, operands: []const Operand, rows: ?[]const u8, out: []u8) (Error || error{OutOfRange})!void {
     @memset(out, 0);
-    var own: std.heap.ArenaAllocator = .init(arena);
+    var own: Arena = .init(arena);
     defer own.deinit();
     var matcher: like.Matcher = undefined;
     var known: ?struct { pattern: []const u8, escape: []const u8 } = null;

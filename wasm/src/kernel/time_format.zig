@@ -16,6 +16,7 @@ const std = @import("std");
 const calendar = @import("calendar.zig");
 const moment = @import("moment.zig");
 const temporal = @import("temporal.zig");
+const Arena = @import("../core/arena.zig").Arena;
 
 pub const Error = error{ OutOfMemory, InvalidPattern };
 
@@ -629,7 +630,7 @@ const Reader = struct {
 const testing = std.testing;
 
 fn expect_written(wanted: []const u8, format: []const u8, ticks: i64) !void {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const read = try Format.init(arena.allocator(), format);
     const target = try arena.allocator().alloc(u8, read.size_max());
@@ -638,7 +639,7 @@ fn expect_written(wanted: []const u8, format: []const u8, ticks: i64) !void {
 }
 
 fn parsed(format: []const u8, text: []const u8) !?i64 {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const read = try Format.init(arena.allocator(), format);
     const result = parse(&read, text) orelse return null;
@@ -663,7 +664,7 @@ test write {
 }
 
 test "formats that say nothing" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     for ([_][]const u8{ "", "%", "%Q", "%-", "%-Y", "%Y %" }) |format| {
         try testing.expectError(error.InvalidPattern, Format.init(arena.allocator(), format));
@@ -701,7 +702,7 @@ test parse {
 }
 
 test "what is written can be read" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     var prng: std.Random.DefaultPrng = .init(31);
     const random = prng.random();

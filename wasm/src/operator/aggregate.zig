@@ -26,6 +26,7 @@ const plan_module = @import("../plan/plan.zig");
 const rows_module = @import("accumulate/rows.zig");
 const schema = @import("../core/schema.zig");
 const Accumulator = accumulator_module.Accumulator;
+const Arena = @import("../core/arena.zig").Arena;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
 const Counts = counts_module.Counts;
@@ -78,8 +79,8 @@ pub const AggregateOperator = struct {
     /// Rows since the table was empty, or since they began to pass.
     row_count: u64 = 0,
     /// The columns that `finish` made, and what a chunk of them needs on its way.
-    answer: std.heap.ArenaAllocator,
-    scratch: std.heap.ArenaAllocator,
+    answer: Arena,
+    scratch: Arena,
 
     pub fn init(gpa: std.mem.Allocator, arena: std.mem.Allocator, node: *const plan_module.Aggregate) Error!AggregateOperator {
         const types = try arena.alloc(schema.DataType, node.keys.len);

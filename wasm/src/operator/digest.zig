@@ -11,6 +11,7 @@ const std = @import("std");
 const hash = @import("../kernel/hash.zig");
 const interrupt = @import("../core/interrupt.zig");
 const schema = @import("../core/schema.zig");
+const Arena = @import("../core/arena.zig").Arena;
 const Chunk = @import("../plan/expression.zig").Chunk;
 const Column = @import("../core/column.zig").Column;
 const bitmap = @import("../core/bitmap.zig");
@@ -133,7 +134,7 @@ test "rows without columns are counted" {
 }
 
 test "finish" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const digest: DigestOperator = .{ .sum = 1, .mixed_sum = 2, .row_count = 3 };
     for (try digest.finish(arena.allocator()), 1..) |column, i| try testing.expectEqual(i, column.values(u64)[0]);

@@ -22,6 +22,7 @@ const interrupt = @import("../core/interrupt.zig");
 const reduce = @import("../kernel/reduce.zig");
 const rows_module = @import("accumulate/rows.zig");
 const schema = @import("../core/schema.zig");
+const Arena = @import("../core/arena.zig").Arena;
 const ColumnBuilder = @import("../core/column_builder.zig").ColumnBuilder;
 const Column = column_module.Column;
 const Rows = rows_module.Rows;
@@ -723,7 +724,7 @@ test "groups are numbered by first appearance and survive growth" {
     for ([_][2]i64{ .{ 1, 0 }, .{ 7919 << 20, 0 }, .{ 1, 1 << 40 } }) |shape| {
         var table: GroupTable = try .init(gpa, &.{.of(.i64)}, .{});
         defer table.deinit();
-        var arena: std.heap.ArenaAllocator = .init(gpa);
+        var arena: Arena = .init(gpa);
         defer arena.deinit();
         const count = 4096;
         const values = try gpa.alignedAlloc(i64, .@"16", count);
@@ -750,7 +751,7 @@ test "NULL, NaN and zero are one group each" {
     const gpa = testing.allocator;
     var table: GroupTable = try .init(gpa, &.{.of(.f64)}, .{});
     defer table.deinit();
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     const nan = std.math.nan(f64);
     const values: [8]f64 align(16) = .{ 0, -0.0, nan, -nan, 1, 5, 7, 0 };
@@ -770,7 +771,7 @@ test "texts of every length, and those that share words" {
     const gpa = testing.allocator;
     var table: GroupTable = try .init(gpa, &.{.of(.utf8)}, .{});
     defer table.deinit();
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     // Lengths from 0 on, twice, the same bytes: only the length tells them apart.
     for ([_]u32{ 16, 20, 33, 40 }) |count| {
@@ -797,7 +798,7 @@ test "texts of every length, and those that share words" {
 
 test "several keys in a word, in a pair, and in neither" {
     const gpa = testing.allocator;
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     const small: [6]i16 align(16) = .{ 1, 1, -1, 1, 1, 5 };
     const dates: [6]i32 align(16) = .{ 7, 8, 7, 7, 7, 0 };
@@ -841,7 +842,7 @@ test "several keys in a word, in a pair, and in neither" {
 
 test "keys at the ends of their type" {
     const gpa = testing.allocator;
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     const least = std.math.minInt(i64);
     const most = std.math.maxInt(i64);
@@ -865,7 +866,7 @@ test "keys at the ends of their type" {
 
 test "codes of a dictionary and the values themselves give the same groups" {
     const gpa = testing.allocator;
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     var prng: std.Random.DefaultPrng = .init(11);
     const random = prng.random();

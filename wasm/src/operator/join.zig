@@ -27,6 +27,7 @@ const schema = @import("../core/schema.zig");
 const selected_rows = @import("aggregate.zig").selected_rows;
 const take_values = @import("../kernel/take.zig").take_values;
 const take_rows = @import("../core/column_builder.zig").take_rows;
+const Arena = @import("../core/arena.zig").Arena;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
 const ColumnBuilder = @import("../core/column_builder.zig").ColumnBuilder;
@@ -68,7 +69,7 @@ pub const BuildOperator = struct {
 pub const JoinOperator = struct {
     node: *const plan_module.Join,
     /// What one part of the answer takes; steps behind the join use it too.
-    scratch: std.heap.ArenaAllocator,
+    scratch: Arena,
     use: join_table.FilterUse = .{},
     /// The chunk that parts are made of, and how far they have got.
     expansion: ?Expansion = null,
@@ -676,7 +677,7 @@ test "joins of every kind by keys of every type" {
     var prng: std.Random.DefaultPrng = .init(41);
     const random = prng.random();
     for (0..120) |round| {
-        var arena_state: std.heap.ArenaAllocator = .init(testing.allocator);
+        var arena_state: Arena = .init(testing.allocator);
         defer arena_state.deinit();
         const arena = arena_state.allocator();
         const key_count = round % 4;
@@ -715,7 +716,7 @@ test "keys that share a hash are told apart" {
     var prng: std.Random.DefaultPrng = .init(42);
     const random = prng.random();
     for ([_]usize{ 1, 8, 30 }) |distinct| {
-        var arena_state: std.heap.ArenaAllocator = .init(testing.allocator);
+        var arena_state: Arena = .init(testing.allocator);
         defer arena_state.deinit();
         const arena = arena_state.allocator();
         const values = try arena.alloc([16]u8, distinct * 2);
@@ -737,7 +738,7 @@ test "keys that share a hash are told apart" {
 
 test "a key with more matches than a chunk has rows" {
     var prng: std.Random.DefaultPrng = .init(43);
-    var arena_state: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena_state: Arena = .init(testing.allocator);
     defer arena_state.deinit();
     const arena = arena_state.allocator();
     const build_count = 2 * chunk_rows + 5;
@@ -763,7 +764,7 @@ test "a build that gets no rows, and an input that brings none" {
     var prng: std.Random.DefaultPrng = .init(44);
     const random = prng.random();
     for ([_][2]u32{ .{ 0, 0 }, .{ 5, 0 }, .{ 0, 5 } }) |counts| for (0..3) |key_count| {
-        var arena_state: std.heap.ArenaAllocator = .init(testing.allocator);
+        var arena_state: Arena = .init(testing.allocator);
         defer arena_state.deinit();
         const arena = arena_state.allocator();
         var sides: [2]TestSide = undefined;

@@ -10,6 +10,7 @@ const bitmap = @import("../core/bitmap.zig");
 const column_module = @import("../core/column.zig");
 const reduce = @import("../kernel/reduce.zig");
 const schema = @import("../core/schema.zig");
+const Arena = @import("../core/arena.zig").Arena;
 const Column = column_module.Column;
 const Layout = schema.Layout;
 const Scalar = schema.Scalar;
@@ -180,7 +181,7 @@ fn pack_nullable(comptime layout: Layout, part: Part, key: *const Column, first:
 const testing = std.testing;
 
 test "words of several keys are equal exactly where the keys are" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     var prng: std.Random.DefaultPrng = .init(3);
     const random = prng.random();
@@ -212,7 +213,7 @@ test "words of several keys are equal exactly where the keys are" {
 }
 
 test "bounds: extremes, keys outside of them, NULL as a value" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const wide: [2]i64 align(16) = .{ std.math.minInt(i64), std.math.maxInt(i64) };
     const whole: Column = .{ .type = .of(.i64), .row_count = 2, .data = std.mem.sliceAsBytes(&wide) };

@@ -10,6 +10,7 @@ const interrupt = @import("../core/interrupt.zig");
 const reduce = @import("../kernel/reduce.zig");
 const schema = @import("../core/schema.zig");
 const take_values = @import("../kernel/take.zig").take_values;
+const Arena = @import("../core/arena.zig").Arena;
 const Column = column_module.Column;
 const ColumnBuilder = column_builder.ColumnBuilder;
 const Scalar = schema.Scalar;
@@ -142,7 +143,7 @@ inline fn bits_of(comptime T: type, value: T) u64 {
 const testing = std.testing;
 
 fn expect_taken(comptime T: type, tag: schema.TypeTag, values: []const T, validity: ?[]const u8, order: ?[]const u32, width: ?u8) !void {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const data = try arena.allocator().alignedAlloc(u8, .@"16", values.len * @sizeOf(T));
     @memcpy(data, std.mem.sliceAsBytes(values));
@@ -182,7 +183,7 @@ test "columns give the same rows before and after they are prepared" {
 }
 
 test "a column that memory does not suffice for stays as it is" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const values: [3]i64 align(16) = .{ 10, 20, 30 };
     const source: Column = .{ .type = .of(.i64), .row_count = 3, .data = std.mem.sliceAsBytes(&values) };

@@ -5,6 +5,7 @@ const column_module = @import("../core/column.zig");
 const compare = @import("../kernel/compare.zig");
 const interrupt = @import("../core/interrupt.zig");
 const join_index = @import("join_index.zig");
+const Arena = @import("../core/arena.zig").Arena;
 const BlockFilter = @import("../kernel/block_filter.zig").BlockFilter;
 const Words = @import("join_keys.zig").Words;
 const block_rows = join_index.block_rows;
@@ -188,7 +189,7 @@ pub const Blocks = struct {
 };
 
 test "blocks and places follow the mask" {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     var prng: std.Random.DefaultPrng = .init(9);
     const random = prng.random();

@@ -15,6 +15,7 @@ const interrupt = @import("../core/interrupt.zig");
 const join_index = @import("join_index.zig");
 const join_probe = @import("join_probe.zig");
 const schema = @import("../core/schema.zig");
+const Arena = @import("../core/arena.zig").Arena;
 const BlockFilter = @import("../kernel/block_filter.zig").BlockFilter;
 const ColumnBuilder = @import("../core/column_builder.zig").ColumnBuilder;
 const Packing = @import("join_keys.zig").Packing;
@@ -74,7 +75,7 @@ pub const JoinTable = struct {
     gpa: std.mem.Allocator,
     references: u32 = 1,
     /// Types, names and what `finish` finds out.
-    arena: std.heap.ArenaAllocator,
+    arena: Arena,
     options: Options,
     fields: []const Field = &.{},
     key_types: []const DataType = &.{},
@@ -604,7 +605,7 @@ test "rows stay the same when columns are prepared, whatever the index" {
     const count = prepared_rows_min;
     // Every value of the domain, places by value, by rank, and slots.
     for ([_]i64{ 1, 3, 40, 100_003 }) |stride| {
-        var arena: std.heap.ArenaAllocator = .init(gpa);
+        var arena: Arena = .init(gpa);
         defer arena.deinit();
         const fields = [_]Field{ .{ .name = "id", .type = .of(.i64) }, .{ .name = "w", .type = .of(.i64) } };
         const table: *JoinTable = try .create(gpa, &fields, &.{.of(.i64)}, &.{0}, .{});

@@ -19,6 +19,7 @@ const plan_module = @import("../plan/plan.zig");
 const row_order = @import("row_order.zig");
 const schema = @import("../core/schema.zig");
 const selected_rows = @import("aggregate.zig").selected_rows;
+const Arena = @import("../core/arena.zig").Arena;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
 const ColumnBuilder = column_builder.ColumnBuilder;
@@ -73,11 +74,11 @@ pub const MergeOperator = struct {
     node: *const plan_module.Merge,
     keyed: KeyedRows,
     /// What lives as long as these runs.
-    arena: std.heap.ArenaAllocator,
+    arena: Arena,
     runs: std.ArrayList(Run) = .empty,
     /// The rows of a range, and what is said of them.
     gathered: []ColumnBuilder,
-    range_arena: std.heap.ArenaAllocator,
+    range_arena: Arena,
     order: std.ArrayList(u32) = .empty,
     /// Set when the input has ended.
     cursors: []Cursor = &.{},
@@ -493,7 +494,7 @@ test "runs of every type, with bounds and limits, merge as a stable sort of thei
     var prng: std.Random.DefaultPrng = .init(21);
     const random = prng.random();
     for (0..120) |round| {
-        var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+        var arena: Arena = .init(std.testing.allocator);
         defer arena.deinit();
         const count: u32 = if (round % 10 == 0) 20_000 else random.intRangeAtMost(u32, 1, 300);
         var case: Case = try .init(arena.allocator(), random, count, round % 7);
@@ -508,7 +509,7 @@ test "runs of every type, with bounds and limits, merge as a stable sort of thei
 }
 
 test "a frequent key gets a range of its own, and runs that do not overlap are handed on" {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     const count = 60_000;
     const values = try arena.allocator().alignedAlloc(i64, .@"16", count);
@@ -543,7 +544,7 @@ test "a frequent key gets a range of its own, and runs that do not overlap are h
 }
 
 test "runs that are not sorted lose no row" {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     var prng: std.Random.DefaultPrng = .init(23);
     const count = 30_000;

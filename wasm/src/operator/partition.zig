@@ -17,6 +17,7 @@ const keyed_rows = @import("keyed_rows.zig");
 const plan_module = @import("../plan/plan.zig");
 const schema = @import("../core/schema.zig");
 const selected_rows = @import("aggregate.zig").selected_rows;
+const Arena = @import("../core/arena.zig").Arena;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
 const ColumnBuilder = column_builder.ColumnBuilder;
@@ -342,7 +343,7 @@ test "rows of every type are dealt by their keys" {
     var prng: std.Random.DefaultPrng = .init(41);
     for ([_]u16{ 1, 2, 7, 64, 600 }) |part_count| {
         for (0..4) |key_count| {
-            var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+            var arena: Arena = .init(std.testing.allocator);
             defer arena.deinit();
             try expect_dealt(arena.allocator(), prng.random(), part_count, key_count);
         }

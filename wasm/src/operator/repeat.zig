@@ -3,6 +3,7 @@
 const std = @import("std");
 const expression_module = @import("../plan/expression.zig");
 const selected_rows = @import("aggregate.zig").selected_rows;
+const Arena = @import("../core/arena.zig").Arena;
 const Chunk = expression_module.Chunk;
 const Expression = expression_module.Expression;
 
@@ -46,7 +47,7 @@ test Repeater {
         .validity = &.{0b1_1111},
         .data = std.mem.sliceAsBytes(&counts),
     };
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     const count: Expression = .{ .type = .of(.i64), .node = .{ .column = 0 } };
     var repeater: Repeater = try .init(arena.allocator(), &count, &.{ .row_count = 6, .columns = &.{column} });

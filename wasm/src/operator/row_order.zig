@@ -18,6 +18,7 @@ const radix_sort = @import("../kernel/radix_sort.zig");
 const random_rows = @import("random_rows.zig");
 const sort_keys = @import("../kernel/sort_keys.zig");
 const order_bytes = @import("../kernel/compare.zig").order_bytes;
+const Arena = @import("../core/arena.zig").Arena;
 const BitCompressor = @import("../kernel/bit_compress.zig").BitCompressor;
 const Column = column_module.Column;
 const Order = std.math.Order;
@@ -336,7 +337,7 @@ test "sorted_rows agrees with a comparison sort" {
 test "rows of every type, over several keys, agree with a comparison sort" {
     var prng: std.Random.DefaultPrng = .init(12);
     const random = prng.random();
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     for (0..400) |round| {
         _ = arena.reset(.retain_capacity);

@@ -13,6 +13,7 @@ const plan_module = @import("../plan/plan.zig");
 const row_order = @import("row_order.zig");
 const schema = @import("../core/schema.zig");
 const selected_rows = @import("aggregate.zig").selected_rows;
+const Arena = @import("../core/arena.zig").Arena;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
 const ColumnBuilder = column_builder.ColumnBuilder;
@@ -140,7 +141,7 @@ test "the best rows of every type, over lanes that come in any order" {
     var prng: std.Random.DefaultPrng = .init(31);
     const random = prng.random();
     for (0..150) |round| {
-        var arena_state: std.heap.ArenaAllocator = .init(std.testing.allocator);
+        var arena_state: Arena = .init(std.testing.allocator);
         defer arena_state.deinit();
         const arena = arena_state.allocator();
         const count: u32 = if (round % 3 == 0) 12_000 else 600;
@@ -175,7 +176,7 @@ test "the best rows of inputs in order, in the opposite order and all alike" {
     var prng: std.Random.DefaultPrng = .init(32);
     const count = 20_000;
     for (0..6) |kind| {
-        var arena_state: std.heap.ArenaAllocator = .init(std.testing.allocator);
+        var arena_state: Arena = .init(std.testing.allocator);
         defer arena_state.deinit();
         const arena = arena_state.allocator();
         const values = try arena.alignedAlloc(i64, .@"16", count);

@@ -6,6 +6,7 @@ const choose = @import("../kernel/choose.zig");
 const expression = @import("expression.zig");
 const expression_parser = @import("expression_parser.zig");
 const function = @import("function.zig");
+const Arena = @import("../core/arena.zig").Arena;
 const Call = function.Call;
 const Column = @import("../core/column.zig").Column;
 const Signature = function.Signature;
@@ -84,7 +85,7 @@ fn distinct(call: *const Call, negated: bool) function.Error!Column {
 }
 
 test "the greatest of numbers and NULLs, and what is distinct" {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     const x: [4]i32 align(16) = .{ 1, 5, 9, 9 };
     const y: [4]i32 align(16) = .{ 3, 5, 0, 0 };

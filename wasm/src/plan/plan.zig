@@ -33,6 +33,7 @@ const interrupt = @import("../core/interrupt.zig");
 const join_parser = @import("join_parser.zig");
 const schema = @import("../core/schema.zig");
 const digest_fields = @import("../operator/digest.zig").fields;
+const Arena = @import("../core/arena.zig").Arena;
 const Cursor = @import("../core/cursor.zig").Cursor;
 const Column = column_module.Column;
 const Expression = expression_module.Expression;
@@ -234,7 +235,7 @@ fn parse_bound(self: *Parser, keys: []const SortKey) ParseError![]const Column {
 
 fn expect_invalid(bytes: []const u8) !void {
     defer interrupt.forget();
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     try std.testing.expectError(error.InvalidPlan, parse(arena.allocator(), bytes, &.{}));
 }
@@ -244,7 +245,7 @@ const header = [_]u8{ 'Q', 'M', 'P', 'L', abi.version, 0, 0, 0, 0, 0 };
 test "a plan with a filter" {
     const bytes = header ++ [_]u8{ 1, 0, 1, 0, 'x', 1 } ++ // x int64
         [_]u8{ 1, 0, 1, 3, 4, 1, 0, 0, 2, 1, 0 } ++ [_]u8{ 5, 0, 0, 0, 0, 0, 0, 0 }; // x > 5
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     const plan = try parse(arena.allocator(), &bytes, &.{});
     try std.testing.expectEqual(1, plan.nodes.len);
@@ -267,7 +268,7 @@ test "merges come first and partitions last" {
     const merge = [_]u8{ 10, 1, 1, 0, 0, 0, 1, 0, 0 } ++ all ++ [_]u8{ 1, 0, 5, 0, 0, 0, 0, 0, 0, 0 }; // from 5 on
     const partition = [_]u8{ 9, 4, 0, 1, 0, 1, 0, 0 };
     const repeat = [_]u8{ 11, 1, 0, 0 };
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     const bytes = x ++ [_]u8{ 3, 0 } ++ merge ++ repeat ++ partition;
     const plan = try parse(arena.allocator(), &bytes, &.{});

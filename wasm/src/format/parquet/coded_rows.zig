@@ -12,6 +12,7 @@ const std = @import("std");
 const bitmap = @import("../../core/bitmap.zig");
 const rle = @import("../../encoding/rle.zig");
 const spread = @import("../../encoding/spread.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const assert = std.debug.assert;
 
 /// Bytes behind codes and bits that decoders may write.
@@ -294,7 +295,7 @@ fn expect_within(random: std.Random, coded: *const CodedRows, rows: []const ?u32
 }
 
 fn expect_first(coded: *const CodedRows, rows: []const ?u32) !void {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     var seen: [3]u8 = .{ 0b101, 0, 0 };
     const found = try coded.first_rows(arena.allocator(), &seen);

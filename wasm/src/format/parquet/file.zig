@@ -3,13 +3,14 @@ const std = @import("std");
 const footer = @import("footer.zig");
 const metadata = @import("metadata.zig");
 const statistics = @import("statistics.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const Leaf = metadata.Leaf;
 const Node = metadata.Node;
 
 pub const Error = error{ InvalidFormat, OutOfMemory };
 
 pub const File = struct {
-    arena: std.heap.ArenaAllocator,
+    arena: Arena,
     footer: footer.FlatFooter,
     /// Top-level columns.
     nodes: []const Node,
@@ -39,7 +40,7 @@ pub const File = struct {
     }
 
     pub fn close(self: *File) void {
-        const gpa = self.arena.child_allocator;
+        const gpa = self.arena.gpa;
         self.arena.deinit();
         gpa.destroy(self);
     }

@@ -13,6 +13,7 @@
 const std = @import("std");
 const bound_cut = @import("bound_cut.zig");
 const footer = @import("footer.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const ChunkFields = @import("footer_chunk.zig").ChunkFields;
 const interrupt = @import("../../core/interrupt.zig");
 const metadata = @import("metadata.zig");
@@ -686,7 +687,7 @@ fn flatten_chunks(arena: std.mem.Allocator, chunks: []const TestChunk) !footer.F
 }
 
 test "chunks come back" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const flat = try flatten_chunks(arena.allocator(), &.{
         .{ .start = 50, .dictionary = 4, .min = "abcdefgh", .max = "ABCDEFGH", .column_index = .{ 300, 20 } },
@@ -726,7 +727,7 @@ test "chunks come back" {
 }
 
 test "long bounds are cut" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const Case = struct { []const u8, []const u8, ?[]const u8 };
     const a: [100]u8 = @splat('a');
@@ -751,7 +752,7 @@ test "long bounds are cut" {
 }
 
 test "wrong places and foreign files are refused" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     defer interrupt.forget();
     const cases = [_]struct { TestChunk, Error }{
@@ -777,7 +778,7 @@ test "a writer that forgot the dictionary's header gets a little more" {
 }
 
 test "damaged blobs are refused or read, never overrun" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     defer interrupt.forget();
     const good = (try flatten_chunks(arena.allocator(), &.{
@@ -802,7 +803,7 @@ test "damaged blobs are refused or read, never overrun" {
 }
 
 fn expect_readable(flat: *const footer.FlatFooter) !void {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const tree = try flat.tree(arena.allocator());
     try testing.expectEqual(flat.leaf_count, tree.leaves.len);
@@ -818,7 +819,7 @@ fn expect_readable(flat: *const footer.FlatFooter) !void {
 }
 
 test "damaged Thrift is refused or read" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     defer interrupt.forget();
     const out = try arena.allocator().create(TestThrift);
@@ -828,7 +829,7 @@ test "damaged Thrift is refused or read" {
         .{ .start = 504, .physical = .byte_array, .min = "", .max = "zz" },
     });
     for (0..out.size) |position| for (0..9) |bit| {
-        var scratch: std.heap.ArenaAllocator = .init(testing.allocator);
+        var scratch: Arena = .init(testing.allocator);
         defer scratch.deinit();
         const raw = if (bit == 8) try scratch.allocator().dupe(u8, out.bytes()[0..position]) else try scratch.allocator().dupe(u8, out.bytes());
         if (bit < 8) raw[position] ^= @as(u8, 1) << @intCast(bit);

@@ -15,6 +15,7 @@ const std = @import("std");
 const statistics = @import("statistics.zig");
 const thrift = @import("thrift.zig");
 const interrupt = @import("../../core/interrupt.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const Reader = thrift.Reader;
 const Type = thrift.Type;
 const assert = std.debug.assert;
@@ -220,7 +221,7 @@ const test_offset_index = [_]u8{
 };
 
 test read_offset_index {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const index = try read_offset_index(arena.allocator(), &test_offset_index, .{ .file_size = 155, .row_count = 25 });
     try testing.expectEqualSlices(u64, &.{ 4, 104, 154 }, index.offsets);
@@ -231,7 +232,7 @@ test read_offset_index {
 }
 
 test "offset indexes that cannot be" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     defer interrupt.forget();
     const limits: Limits = .{ .file_size = 155, .row_count = 25 };
@@ -252,7 +253,7 @@ test "offset indexes that cannot be" {
 }
 
 test "an offset index whose rows do not rise has no pages" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const past_the_end = try read_offset_index(arena.allocator(), &test_offset_index, .{ .file_size = 155, .row_count = 20 });
     try testing.expectEqual(0, past_the_end.page_count());
@@ -276,7 +277,7 @@ const test_column_index = [_]u8{
 };
 
 test read_column_index {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     defer interrupt.forget();
     const index = try read_column_index(arena.allocator(), &test_column_index, 3);
@@ -301,7 +302,7 @@ test "a mutated index is read or refused" {
     const random = prng.random();
     defer interrupt.forget();
     for (0..3000) |_| {
-        var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+        var arena: Arena = .init(testing.allocator);
         defer arena.deinit();
         var offsets = test_offset_index;
         var columns = test_column_index;

@@ -20,6 +20,7 @@ const bitmap = @import("../../core/bitmap.zig");
 const column_module = @import("../../core/column.zig");
 const interrupt = @import("../../core/interrupt.zig");
 const page_header = @import("page_header.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const Batch = column_module.Batch;
 const Column = column_module.Column;
 const PageHeader = page_header.PageHeader;
@@ -138,7 +139,7 @@ fn expect_row(batch: Batch, row: usize, expected: [names.len]?i64) !void {
 }
 
 test "every kind of page" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const batch = try list(arena.allocator(), &test_chunk);
     try testing.expectEqual(4, batch.row_count);
@@ -151,7 +152,7 @@ test "every kind of page" {
 }
 
 test "bytes may end anywhere" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const whole = try list(arena.allocator(), &test_chunk);
     for (0..test_chunk.len) |size| {
@@ -167,7 +168,7 @@ test "bytes may end anywhere" {
 
 test "what is no header says where it stands" {
     defer interrupt.forget();
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     var bytes = test_chunk;
     bytes[test_dictionary.len + 2 + 1] = 0x7E; // an unknown type of page
@@ -179,7 +180,7 @@ test "mutated chunks are listed or refused" {
     defer interrupt.forget();
     var prng: std.Random.DefaultPrng = .init(9);
     const random = prng.random();
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     for (0..5000) |_| {
         _ = arena.reset(.retain_capacity);

@@ -32,6 +32,7 @@ const interrupt = @import("../../core/interrupt.zig");
 const metadata = @import("metadata.zig");
 const schema = @import("../../core/schema.zig");
 const thrift = @import("thrift.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const assert = std.debug.assert;
 const DataType = schema.DataType;
 const Leaf = metadata.Leaf;
@@ -669,7 +670,7 @@ fn print_node(writer: *std.Io.Writer, node: *const Node) std.Io.Writer.Error!voi
 }
 
 fn expect_column(elements: []const Element, wanted: []const u8) !void {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const all = try std.mem.concat(arena.allocator(), Element, &.{ &.{group("root", .required, 1, .none)}, elements });
     const tree = try build(arena.allocator(), all);
@@ -779,7 +780,7 @@ test "marks that do not fit, and groups of nothing" {
 }
 
 test "levels" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const tree = try build(arena.allocator(), &.{
         group("root", .repeated, 2, .none),
@@ -805,7 +806,7 @@ test "levels" {
 }
 
 test "schemas that lie are refused" {
-    var arena: std.heap.ArenaAllocator = .init(testing.allocator);
+    var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     defer interrupt.forget();
     try testing.expectError(error.InvalidFormat, build(arena.allocator(), &.{}));

@@ -18,6 +18,7 @@ const bitmap = @import("../../core/bitmap.zig");
 const column_module = @import("../../core/column.zig");
 const schema = @import("../../core/schema.zig");
 const metadata = @import("metadata.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const Column = column_module.Column;
 const DataType = schema.DataType;
 const Leaf = metadata.Leaf;
@@ -473,7 +474,6 @@ fn build_exact(arena: std.mem.Allocator, origin: Origin, evidence: []const Evide
 }
 
 const testing = std.testing;
-const Arena = std.heap.ArenaAllocator;
 
 fn test_leaf(physical: metadata.PhysicalType, conversion: metadata.Conversion, data_type: DataType) Leaf {
     return .{ .physical = physical, .conversion = conversion, .max_definition = 1, .max_repetition = 0, .type = data_type };

@@ -17,6 +17,7 @@ const metadata = @import("metadata.zig");
 const plain = @import("../../encoding/plain.zig");
 const rle = @import("../../encoding/rle.zig");
 const utf8 = @import("../../core/utf8.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const CodedRows = @import("coded_rows.zig").CodedRows;
 const Column = @import("../../core/column.zig").Column;
 const ColumnBuilder = @import("../../core/column_builder.zig").ColumnBuilder;
@@ -55,7 +56,7 @@ pub const ValueReader = struct {
     leaf: *const Leaf,
     decoder: Decoder = .none,
     /// What the decoder of the current page keeps.
-    page_arena: std.heap.ArenaAllocator,
+    page_arena: Arena,
     /// The chunk's dictionary, as values of ours.
     dictionary: ?ColumnBuilder = null,
     /// No other dictionary has it.

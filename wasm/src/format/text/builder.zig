@@ -15,6 +15,7 @@ const bitmap = @import("../../core/bitmap.zig");
 const column_module = @import("../../core/column.zig");
 const schema = @import("../../core/schema.zig");
 const infer = @import("infer.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const Cursor = @import("../../core/cursor.zig").Cursor;
 const Column = column_module.Column;
 const DataType = schema.DataType;
@@ -332,12 +333,12 @@ pub fn read_declared(arena: Allocator, bytes: []const u8, count: u16) DeclaredEr
 }
 
 const Harness = struct {
-    arena: std.heap.ArenaAllocator,
+    arena: Arena,
     builder: Builder,
     const gpa = std.testing.allocator;
 
     fn init(data_type: DataType) !Harness {
-        var arena: std.heap.ArenaAllocator = .init(gpa);
+        var arena: Arena = .init(gpa);
         return .{ .builder = try .init(arena.allocator(), data_type), .arena = arena };
     }
 
@@ -464,7 +465,7 @@ test "a null column and an empty text column" {
 }
 
 test read_declared {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     const fields = try read_declared(arena.allocator(), "\x01\x00a\x01\x02\x00bc\x14\x02", 2);
     try std.testing.expectEqualStrings("a", fields[0].name);

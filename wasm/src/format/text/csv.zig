@@ -45,6 +45,7 @@ const column_module = @import("../../core/column.zig");
 const interrupt = @import("../../core/interrupt.zig");
 const infer = @import("infer.zig");
 const builder_module = @import("builder.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const Cursor = @import("../../core/cursor.zig").Cursor;
 const Builder = builder_module.Builder;
 const Batch = column_module.Batch;
@@ -427,7 +428,7 @@ const byte_order_mark = "\xEF\xBB\xBF";
 
 pub const Reader = struct {
     gpa: Allocator,
-    arena: std.heap.ArenaAllocator,
+    arena: Arena,
     text: []const u8,
     tokenizer: Tokenizer,
     options: Options,
@@ -1029,7 +1030,7 @@ fn scalar_fields(gpa: Allocator, text: []const u8, dialect: Dialect, out: *std.A
 }
 
 test "the tokenizer agrees with a byte by byte one" {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     defer interrupt.forget();
     const dialect: Dialect = .{ .delimiter = ',', .quote = '"', .escape = 0 };

@@ -43,6 +43,7 @@ const column_module = @import("../../core/column.zig");
 const interrupt = @import("../../core/interrupt.zig");
 const infer = @import("infer.zig");
 const builder_module = @import("builder.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const Cursor = @import("../../core/cursor.zig").Cursor;
 const Builder = builder_module.Builder;
 const Batch = column_module.Batch;
@@ -633,7 +634,7 @@ const measure_size = 64 * 1024;
 
 pub const Reader = struct {
     gpa: Allocator,
-    arena: std.heap.ArenaAllocator,
+    arena: Arena,
     rows: Rows,
     fields: []const Field,
     /// A structure of all columns: a row is one value of it.
@@ -648,7 +649,7 @@ pub const Reader = struct {
             return (Scanner{ .text = text }).fail_at(offset, "not valid UTF-8", .{});
         }
         const rows: Rows = try .init(text, options.format);
-        var arena: std.heap.ArenaAllocator = .init(gpa);
+        var arena: Arena = .init(gpa);
         errdefer arena.deinit();
         const fields = if (options.column_count > 0)
             try builder_module.read_declared(arena.allocator(), options.columns, options.column_count)
@@ -677,7 +678,7 @@ pub const Reader = struct {
     }
 
     fn infer_fields(gpa: Allocator, arena: Allocator, rows: Rows, infer_types: bool) Error![]const Field {
-        var nodes: std.heap.ArenaAllocator = .init(gpa);
+        var nodes: Arena = .init(gpa);
         defer nodes.deinit();
         var root: Node = .{};
         var inference: Inference = .{ .arena = nodes.allocator(), .rows = rows, .infer_types = infer_types };

@@ -7,6 +7,7 @@ const bitmap = @import("../../core/bitmap.zig");
 const column_module = @import("../../core/column.zig");
 const interrupt = @import("../../core/interrupt.zig");
 const schema = @import("../../core/schema.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const Column = column_module.Column;
 const ColumnBuilder = @import("../../core/column_builder.zig").ColumnBuilder;
 const Rows = @import("rows.zig").Rows;
@@ -118,7 +119,7 @@ fn joined_size(order: Collected.Order, text_size: usize, separator_size: usize) 
 
 test "values of groups come together in their order" {
     const gpa = std.testing.allocator;
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     var collected: Collected = try .init(gpa, .of(.utf8));
     defer collected.deinit(gpa);

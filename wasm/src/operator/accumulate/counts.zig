@@ -6,6 +6,7 @@ const std = @import("std");
 const bitmap = @import("../../core/bitmap.zig");
 const column_module = @import("../../core/column.zig");
 const grouped = @import("../../kernel/grouped.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const Column = column_module.Column;
 const Rows = @import("rows.zig").Rows;
 
@@ -129,7 +130,7 @@ test "NULLs are counted from the first one on" {
     try std.testing.expectEqual(3, seen.count(1));
     try rows.grow_to(gpa, 3);
     try std.testing.expectEqual(0, seen.count(2));
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     try std.testing.expectEqual(0b011, (try seen.bits(arena.allocator())).?[0]);
 }

@@ -13,6 +13,7 @@ const interrupt = @import("../../core/interrupt.zig");
 const reduce = @import("../../kernel/reduce.zig");
 const rows_module = @import("rows.zig");
 const schema = @import("../../core/schema.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const Column = column_module.Column;
 const DataType = schema.DataType;
 const Interval = interval_module.Interval;
@@ -59,7 +60,7 @@ pub const Extremes = struct {
     floats: List(f64) = .empty,
     wide: List(i128) = .empty,
     texts: List(Text) = .empty,
-    text_arena: std.heap.ArenaAllocator,
+    text_arena: Arena,
     /// Values of fixed size, one behind the other, and whether there is one.
     values: List(u8) = .empty,
     present: List(bool) = .empty,
@@ -262,7 +263,7 @@ inline fn turn(value: i64) i64 {
 
 fn expect_extremes(data_type: DataType, column: Column, which: Which, expected: []const u8) !void {
     const gpa = std.testing.allocator;
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     for ([_]bool{ false, true }) |whole| {
         var extremes: Extremes = .init(gpa, which, data_type);

@@ -9,6 +9,7 @@ const column_module = @import("../../core/column.zig");
 const counts_module = @import("counts.zig");
 const interrupt = @import("../../core/interrupt.zig");
 const rows_module = @import("rows.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const Column = column_module.Column;
 const List = counts_module.List;
 const Rows = rows_module.Rows;
@@ -163,7 +164,7 @@ fn sum(values: []const f64, mean: f64, comptime what: enum { plain, squared }) f
 
 test "rows one by one, as a chunk and in lanes" {
     const gpa = std.testing.allocator;
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     var prng: std.Random.DefaultPrng = .init(32);
     var data: [1000]f64 align(16) = undefined;
@@ -193,7 +194,7 @@ test "rows one by one, as a chunk and in lanes" {
 
 test "too few values have no variance" {
     const gpa = std.testing.allocator;
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     var moments: Moments = .{};
     defer moments.deinit(gpa);

@@ -8,6 +8,7 @@ const bitmap = @import("../../core/bitmap.zig");
 const column_module = @import("../../core/column.zig");
 const counts_module = @import("counts.zig");
 const schema = @import("../../core/schema.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const Column = column_module.Column;
 const ColumnBuilder = @import("../../core/column_builder.zig").ColumnBuilder;
 const List = counts_module.List;
@@ -117,7 +118,7 @@ pub const Picks = struct {
 
 test "first and last of texts, with NULLs and over chunks" {
     const gpa = std.testing.allocator;
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     const text: [4]u8 align(16) = "abcd".*;
     const column: Column = .{ .type = .of(.utf8), .row_count = 4, .validity = &.{0b1011}, .data = &text, .offsets = &.{ 0, 1, 2, 3, 4 } };

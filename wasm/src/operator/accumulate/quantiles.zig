@@ -16,6 +16,7 @@ const interrupt = @import("../../core/interrupt.zig");
 const interval_module = @import("../../core/interval.zig");
 const rows_module = @import("rows.zig");
 const schema = @import("../../core/schema.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const Collected = collected_module.Collected;
 const Column = column_module.Column;
 const ColumnBuilder = @import("../../core/column_builder.zig").ColumnBuilder;
@@ -327,7 +328,7 @@ test "floats keep their order as integers" {
 
 test "medians of groups" {
     const gpa = std.testing.allocator;
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     var collected: Collected = try .init(gpa, .of(.f64));
     defer collected.deinit(gpa);

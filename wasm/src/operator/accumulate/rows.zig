@@ -10,6 +10,7 @@ const column_module = @import("../../core/column.zig");
 const expression_module = @import("../../plan/expression.zig");
 const schema = @import("../../core/schema.zig");
 const widen_half = @import("../../kernel/cast.zig").widen_half;
+const Arena = @import("../../core/arena.zig").Arena;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
 const DataType = schema.DataType;
@@ -170,7 +171,7 @@ pub fn from_floats(arena: std.mem.Allocator, data_type: DataType, values: []alig
 }
 
 test "values side by side, with and without a choice of rows" {
-    var arena: std.heap.ArenaAllocator = .init(std.testing.allocator);
+    var arena: Arena = .init(std.testing.allocator);
     defer arena.deinit();
     const narrow: [4]i16 align(16) = .{ -1, 2, 300, 4 };
     var column: Column = .{ .type = .of(.i16), .row_count = 4, .data = std.mem.sliceAsBytes(&narrow) };

@@ -12,6 +12,7 @@ const interrupt = @import("../../core/interrupt.zig");
 const reduce = @import("../../kernel/reduce.zig");
 const rows_module = @import("rows.zig");
 const schema = @import("../../core/schema.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const Column = column_module.Column;
 const List = counts_module.List;
 const Rows = rows_module.Rows;
@@ -155,7 +156,7 @@ pub const FloatSums = struct {
 
 test "totals become wide in time" {
     const gpa = std.testing.allocator;
-    var arena: std.heap.ArenaAllocator = .init(gpa);
+    var arena: Arena = .init(gpa);
     defer arena.deinit();
     var sums: IntegerSums = .{};
     defer sums.deinit(gpa);
