@@ -31,6 +31,9 @@ class _Parser(DuckDBParser):
         name: rule for name, rule in DuckDBParser.FUNCTION_PARSERS.items() if name in _SPECIAL_FORMS
     }
 
+    def _warn_unsupported(self) -> None:
+        """Our error says it; sqlglot's warning would stand on stderr beside it."""
+
     def _parse_type(
         self, parse_interval: bool = True, fallback_to_identifier: bool = False
     ) -> exp.Expr | None:
