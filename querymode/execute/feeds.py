@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from contextlib import suppress
 
 from querymode._abi import OutputState, SourceKind
 from querymode.execute.kept import forget_dead_tables, keeps, kept_columns, kept_count, table_id
@@ -46,6 +47,10 @@ if TYPE_CHECKING:
 RESIDENT_PART = 4
 #: How often a table's columns are kept at most, by all workers of a query together.
 COPIES = 2
+#: Lanes that another worker keeps are taken if it has so many left: a copy takes as long as several.
+COPIED_LANES_MIN = 8
+#: Of a worker's lanes, by how much more another one may keep.
+UNEVEN_PART = 8
 #: Kept lanes of one row each that are asked by one call.
 LANES_TOGETHER = 16
 #: Batches are pushed together up to this size, …
@@ -109,11 +114,13 @@ class Feed:
         if self.lanes:
             return self.lanes.popleft()
         longest = max(self.kept.values(), key=len, default=None)
-        if longest is None or len(longest) < 2:
-            return None
+        return None if longest is None or len(longest) < 2 else self.take_from(longest, instance)
+
+    def take_from(self, others: deque[int], instance: Instance) -> int | None:
+        """One of the lanes that are put aside for somebody else."""
         try:
-            return longest.popleft() if self.is_best_first else longest.pop()
-        except IndexError:  # its owner, who takes several at a time, was faster
+            return others.popleft() if self.is_best_first else others.pop()
+        except IndexError:  # their owner, who takes several at a time, was faster
             return None
 
     def run(self, instance: Instance, query: int, sink: Sink) -> None:
@@ -200,12 +207,27 @@ class MemoryFeed(Feed):
             key = (self._id, morsels.start)
             keepers = [self.kept[instance] for instance in instances if key in instance.resident]
             (min(keepers, key=len) if keepers else self.lanes).append(lane)
+        self._balance()
         if self._bound is not None and self._table.zones:
             self.is_best_first = True
             for lanes in (self.lanes, *self.kept.values()):
                 best = self._bound.best_first(lanes, self._rank)
                 lanes.clear()
                 lanes.extend(best)
+
+    def _balance(self) -> None:
+        """Evens out who keeps what, at once: otherwise lanes move one by one, while somebody waits for them,
+        and only after ten queries or so does each instance have its half."""
+        if len(self.kept) < 2 or self.lanes:
+            return
+        share = sum(map(len, self.kept.values())) // len(self.kept)
+        while True:
+            most, least = max(self.kept.values(), key=len), min(self.kept.values(), key=len)
+            if len(most) - len(least) < 2 + share // UNEVEN_PART:
+                return
+            lane = most.pop()
+            least.append(lane)
+            self._borrowed.add(lane)
 
     def _rank(self, lane: int) -> Rank | None:
         """The first place in a top-k's order that a row of the lane may have."""
@@ -216,12 +238,17 @@ class MemoryFeed(Feed):
         assert self._bound is not None and self._top_column is not None
         return self._bound.best(self._table.zones.get((self._top_column, index)))
 
-    def take(self, instance: Instance) -> int | None:
-        is_own = bool(self.kept.get(instance) or self.lanes)
-        lane = super().take(instance)
-        if lane is not None and not is_own:
-            self._borrowed.add(lane)
-        return lane
+    def take_from(self, others: deque[int], instance: Instance) -> int | None:
+        """What this instance keeps as well, else a lane that is worth copying."""
+        for lane in tuple(others if self.is_best_first else reversed(others)):
+            if all(keeps(instance, self._id, index, self._columns) for index in self._morsels(lane)):
+                with suppress(ValueError):  # its owner was faster
+                    others.remove(lane)
+                    return lane
+        taken = super().take_from(others, instance) if len(others) >= COPIED_LANES_MIN else None
+        if taken is not None:
+            self._borrowed.add(taken)
+        return taken
 
     def _stays(self, instance: Instance, lane: int) -> bool:
         """Whether the lane's columns stay in the instance. Not where another one keeps them and this one has
