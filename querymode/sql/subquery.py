@@ -17,7 +17,7 @@ ask twice: is there a match, and could a NULL have been one.
 from __future__ import annotations
 
 from querymode._abi import AggregateOp, CompareOp
-from querymode.expr import Aggregate, Case, Coalesce, Column, Compare, Expr, IsNull, Literal, Not, Or
+from querymode.expr import Aggregate, Case, Coalesce, Column, Compare, Expr, IsNull, Literal, Not, Or, joined
 from querymode.plan import GroupBy, Join, Limit, Node, Project
 from querymode.rewrite import all_of, substitute
 from querymode.sql.blocks import Outer, SelectBlock
@@ -27,7 +27,7 @@ from querymode.types import BOOL, INT64
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from querymode.sql.blocks import Block, Stage
 
@@ -73,13 +73,10 @@ def attach_condition(stage: Stage, term: Expr) -> bool:
     block = _unlimited(subquery.block) if subquery.kind == EXISTS else subquery.block
     if not block.free and (subquery.kind == EXISTS or (negated and len(subquery.operands) == 1)):
         return False
-    rows = _rows(stage, block)
     operands = [stage.expression(operand) for operand in subquery.operands]
-    if negated:
-        terms = [_not_unequal(*pair) for pair in zip(operands, rows.items, strict=False)]
-        stage.node = join(stage.node, rows.node, "anti", [*rows.terms, *terms], rows.keys)
-    else:
-        stage.node = join(stage.node, rows.node, "semi", [*rows.terms, *_equal(operands, rows)], rows.keys)
+    kind = "anti" if negated else "semi"
+    for rows, terms, keys in _matches(stage, block, operands, maybe=negated and bool(operands)):
+        stage.node = join(stage.node, rows.node, kind, [*rows.terms, *terms], [*rows.keys, *keys])
     return True
 
 
@@ -282,11 +279,27 @@ def _unlimited(block: Block) -> Block:
     return block
 
 
-def _is_marked(stage: Stage, rows: _Rows, terms: Sequence[Expr]) -> Expr:
+def _is_marked(stage: Stage, rows: _Rows, terms: Sequence[Expr], keys: Sequence[Key] = ()) -> Expr:
     """Whether a row has a match; never NULL."""
     mark = stage.names.new("mark", BOOL)
-    stage.node = join(stage.node, rows.node, "mark", [*rows.terms, *terms], rows.keys, mark=mark)
+    stage.node = join(stage.node, rows.node, "mark", [*rows.terms, *terms], [*rows.keys, *keys], mark=mark)
     return Coalesce((Column(mark), Literal(False)))
+
+
+def _matches(
+    stage: Stage, block: Block, operands: Sequence[Expr], *, maybe: bool
+) -> Iterator[tuple[_Rows, list[Expr], list[Key]]]:
+    """The rows that are equal to the operands, and by which terms and keys; then, if `maybe`, those of which
+    it is open. Only a NULL leaves it open: pairs with one are compared one by one, but they are few beside
+    all rows with all rows."""
+    rows = _rows(stage, block)
+    yield rows, _equal(operands, rows), []
+    if maybe:
+        rows = _rows(stage, block)
+        yield rows, [_any_null(rows.items), *_not_unequal(operands, rows)], []
+        rows = _rows(stage, block)
+        has_null = Case((_any_null(operands),), (Literal(1),))
+        yield rows, _not_unequal(operands, rows), [Key(has_null, Literal(1))]
 
 
 def _attach_in(stage: Stage, subquery: Subquery) -> None:
@@ -296,11 +309,8 @@ def _attach_in(stage: Stage, subquery: Subquery) -> None:
         keys = [Key(operands[0], Column(block.fields[0].column))]
         stage.node = join(stage.node, block.build().node, "mark", (), keys, mark=subquery.name)
         return
-    rows = _rows(stage, block)
-    hit = _is_marked(stage, rows, _equal(operands, rows))
-    rows = _rows(stage, block)
-    maybe = _is_marked(stage, rows, [_not_unequal(*pair) for pair in zip(operands, rows.items, strict=True)])
-    value = Case((hit, maybe), (Literal(True), Literal(None), Literal(False)))
+    marks = [_is_marked(stage, *match) for match in _matches(stage, block, operands, maybe=True)]
+    value = Case(tuple(marks), (Literal(True), Literal(None), Literal(None), Literal(False)))
     stage.add([(subquery.name, value)])
 
 
@@ -308,9 +318,16 @@ def _equal(operands: Sequence[Expr], rows: _Rows) -> list[Expr]:
     return [Compare(CompareOp.EQ, *pair) for pair in zip(operands, rows.items, strict=False)]
 
 
-def _not_unequal(operand: Expr, item: Expr) -> Expr:
+def _any_null(values: Sequence[Expr]) -> Expr:
+    return joined(Or, [IsNull(value, False) for value in values])
+
+
+def _not_unequal(operands: Sequence[Expr], rows: _Rows) -> list[Expr]:
     """Equal, or NULL and so perhaps equal."""
-    return Or((Compare(CompareOp.EQ, operand, item), IsNull(operand, False), IsNull(item, False)))
+    return [
+        Or((Compare(CompareOp.EQ, operand, item), IsNull(operand, False), IsNull(item, False)))
+        for operand, item in zip(operands, rows.items, strict=True)
+    ]
 
 
 def _attach_any(stage: Stage, subquery: Subquery) -> None:
