@@ -176,7 +176,7 @@ class Aggregates:
             told = self._translator.as_condition(values[0], node)
             both = told if where is None else And((told, where))
             return Aggregate(AggregateOp.COUNT_ROWS, None, where=both)
-        wanted = 1 if name in _SIMPLE else 2
+        wanted = 1 if name in _SIMPLE or name in _COUNT_IF else 2
         if name in _JOINED and len(values) == 1:
             values = [*values, Literal(",")]
         if len(values) != wanted:
