@@ -362,7 +362,8 @@ pub const Parser = struct {
             },
             .list, .structure => unreachable,
             else => {
-                const size: usize = @intCast(data_type.value_size());
+                // A vector may be wider than this machine can address.
+                const size = std.math.cast(usize, data_type.value_size()) orelse return error.OutOfMemory;
                 column.data = try self.aligned(size, try self.cursor.read_bytes(size));
             },
         }
