@@ -526,6 +526,33 @@ fn units_per_second(unit: TimeUnit) i64 {
     };
 }
 
+/// Every value by `one`, which has none for those that do not fit.
+fn convert_moments(
+    comptime From: type,
+    comptime To: type,
+    values: []const From,
+    validity: ?[]const u8,
+    out: []To,
+    mode: Mode,
+    out_validity: ?[]u8,
+    context: anytype,
+    comptime one: fn (From, @TypeOf(context)) callconv(.@"inline") ?To,
+) Error!bool {
+    assert(values.len == out.len);
+    var fits = true;
+    for (out, values) |*to, value| {
+        const result = one(value, context);
+        to.* = result orelse 0;
+        fits = fits and result != null;
+    }
+    if (fits) return false;
+    return settle(From, To, values, validity, mode, out_validity, context, struct {
+        fn fails(value: From, given: @TypeOf(context)) bool {
+            return one(value, given) == null;
+        }
+    }.fails);
+}
+
 pub fn rescale_time(
     values: []const i64,
     from: TimeUnit,
@@ -535,20 +562,8 @@ pub fn rescale_time(
     mode: Mode,
     out_validity: ?[]u8,
 ) Error!bool {
-    assert(values.len == out.len);
     const scaling: TimeScaling = .init(from, to);
-    var fits = true;
-    for (out, values) |*target, value| {
-        const result = scaling.apply(value);
-        target.* = result orelse 0;
-        fits = fits and result != null;
-    }
-    if (fits) return false;
-    return settle(i64, i64, values, validity, mode, out_validity, &scaling, struct {
-        fn fails(value: i64, s: *const TimeScaling) bool {
-            return s.apply(value) == null;
-        }
-    }.fails);
+    return convert_moments(i64, i64, values, validity, out, mode, out_validity, &scaling, TimeScaling.apply);
 }
 
 const TimeScaling = struct {
@@ -565,7 +580,7 @@ const TimeScaling = struct {
         };
     }
 
-    inline fn apply(self: *const TimeScaling, value: i64) ?i64 {
+    inline fn apply(value: i64, self: *const TimeScaling) ?i64 {
         if (is_infinite(i64, value)) return value;
         if (self.divisor > 1) return divide_round(i64, value, self.divisor);
         if (value > self.bound or value < -self.bound) return null;
@@ -576,7 +591,7 @@ const TimeScaling = struct {
 /// One value in another unit.
 pub fn rescale_one(value: i64, from: TimeUnit, to: TimeUnit) ?i64 {
     const scaling: TimeScaling = .init(from, to);
-    return scaling.apply(value);
+    return TimeScaling.apply(value, &scaling);
 }
 
 const seconds_per_day = 86_400;
@@ -591,19 +606,7 @@ pub fn date_to_timestamp(
     mode: Mode,
     out_validity: ?[]u8,
 ) Error!bool {
-    assert(values.len == out.len);
-    var fits = true;
-    for (out, values) |*to, days| {
-        const result = date_to_timestamp_one(days, unit);
-        to.* = result orelse 0;
-        fits = fits and result != null;
-    }
-    if (fits) return false;
-    return settle(i32, i64, values, validity, mode, out_validity, unit, struct {
-        fn fails(days: i32, u: TimeUnit) bool {
-            return date_to_timestamp_one(days, u) == null;
-        }
-    }.fails);
+    return convert_moments(i32, i64, values, validity, out, mode, out_validity, unit, date_to_timestamp_one);
 }
 
 inline fn date_to_timestamp_one(days: i32, unit: TimeUnit) ?i64 {
@@ -621,19 +624,7 @@ pub fn timestamp_to_date(
     mode: Mode,
     out_validity: ?[]u8,
 ) Error!bool {
-    assert(values.len == out.len);
-    var fits = true;
-    for (out, values) |*to, value| {
-        const result = timestamp_to_date_one(value, unit);
-        to.* = result orelse 0;
-        fits = fits and result != null;
-    }
-    if (fits) return false;
-    return settle(i64, i32, values, validity, mode, out_validity, unit, struct {
-        fn fails(value: i64, u: TimeUnit) bool {
-            return timestamp_to_date_one(value, u) == null;
-        }
-    }.fails);
+    return convert_moments(i64, i32, values, validity, out, mode, out_validity, unit, timestamp_to_date_one);
 }
 
 inline fn timestamp_to_date_one(value: i64, unit: TimeUnit) ?i32 {
@@ -651,23 +642,20 @@ pub fn timestamp_to_time(
     mode: Mode,
     out_validity: ?[]u8,
 ) Error!bool {
-    assert(values.len == out.len);
-    const day = seconds_per_day * units_per_second(from);
-    const finer = @divFloor(units_per_second(to), units_per_second(from));
-    const coarser = @divFloor(units_per_second(from), units_per_second(to));
-    var fits = true;
-    for (out, values) |*to_value, value| {
-        const ticks = @mod(value, day);
-        to_value.* = if (finer > 0) ticks * finer else @divFloor(ticks, coarser);
-        fits = fits and !is_infinite(i64, value);
-    }
-    if (fits) return false;
-    return settle(i64, i64, values, validity, mode, out_validity, {}, struct {
-        fn fails(value: i64, _: void) bool {
-            return is_infinite(i64, value);
-        }
-    }.fails);
+    const day: TimeOfDay = .{ .size = seconds_per_day * units_per_second(from), .scaling = .init(from, to) };
+    return convert_moments(i64, i64, values, validity, out, mode, out_validity, &day, TimeOfDay.of);
 }
+
+const TimeOfDay = struct {
+    size: i64,
+    scaling: TimeScaling,
+
+    inline fn of(value: i64, self: *const TimeOfDay) ?i64 {
+        if (is_infinite(i64, value)) return null;
+        // One of the two is 1, and a day fits every unit.
+        return @divFloor(@mod(value, self.size) * self.scaling.factor, self.scaling.divisor);
+    }
+};
 
 // Columns.
 
