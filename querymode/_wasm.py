@@ -463,6 +463,13 @@ class _Foreign:
         self._ctypes = ctypes
         self._buffer_info = BufferInfo
         self._madvise: Any = None
+        # Indexing gives function objects of our own; attributes are shared with other users of ctypes.
+        self._new_bytes: Any = ctypes.pythonapi["PyBytes_FromStringAndSize"]
+        self._new_bytes.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t)
+        self._new_bytes.restype = ctypes.py_object
+        self._bytes_address: Any = ctypes.pythonapi["PyBytes_AsString"]
+        self._bytes_address.argtypes = (ctypes.py_object,)
+        self._bytes_address.restype = ctypes.c_void_p
         self.unchecked_call = self._find_unchecked_call()
 
     def _find_unchecked_call(self) -> Callable[..., int | None] | None:
@@ -471,7 +478,7 @@ class _Foreign:
             return None
         pointer, size = self._ctypes.c_void_p, self._ctypes.c_size_t
         try:
-            # Indexing gives a function object of our own; the attribute is shared with wasmtime.
+            # As above: the attribute is shared with wasmtime.
             entry: Any = _ffi().dll["wasmtime_func_call_unchecked"]
         except AttributeError:
             return None
@@ -495,6 +502,12 @@ class _Foreign:
             ctypes.memmove(target, info.buf, size)
         finally:
             ctypes.pythonapi.PyBuffer_Release(ctypes.byref(info))
+
+    def copied(self, address: int, size: int) -> bytes:
+        """A copy of some memory of this process, made without holding the GIL."""
+        data: bytes = self._new_bytes(None, size)  # what it holds is not set yet; nobody else has it
+        self._ctypes.memmove(self._bytes_address(data), address, size)
+        return data
 
     def share_malloc_arenas(self) -> None:
         """Where address space is short: glibc would reserve 64 MiB of it for every further thread."""
@@ -878,7 +891,11 @@ class Instance:
         return self.base + address
 
     def read(self, address: int, size: int) -> bytes:
-        return bytes(self.view(address, size))
+        """Copies out. Much is copied without the GIL: another worker's call would wait for its end."""
+        if size < _MEMMOVE_SIZE_MIN:
+            return bytes(self.view(address, size))
+        self._require(address, size)
+        return _foreign().copied(self.base + address, size)
 
     def write(self, address: int, data: Buffer) -> None:
         """Copies a contiguous buffer in. A large one is copied without the GIL."""
