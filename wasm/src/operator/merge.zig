@@ -29,8 +29,8 @@ const assert = std.debug.assert;
 pub const Error = error{ OutOfMemory, OutOfRange, NotSupported, TooLarge, Cancelled };
 
 /// Bytes of a range's rows, and how many rows that is at least and at most.
-const range_size = 1 << 18;
-const range_rows_min = 4096;
+const range_size = 1 << 19;
+const range_rows_min = 8192;
 const range_rows_max = 1 << 16;
 /// Rows of a run in a range, on average: fewer would make finding them the larger part of the work.
 const run_rows_min = 16;
@@ -52,13 +52,24 @@ const Cursor = struct {
     end: u32,
     /// Where the current range ends.
     cut: u32,
+    /// How many rows it had in the last range in which it had any: about as many are in the next.
+    part_rows: u32 = 1,
 };
 
 /// Of a run: the first of its cursors that has rows left, and behind its last one.
 const Head = struct { first: u32, end: u32 };
 
-/// A key at which all runs are cut: before the rows that are equal to it, or behind them.
-const Boundary = struct { row: u32, behind: bool };
+/// Where runs are cut: before the rows that are equal to a row of other keys, or behind them.
+const Boundary = struct {
+    keys: []const row_order.Key,
+    row: u32,
+    behind: bool,
+
+    fn is_after(self: Boundary, keys: []const row_order.Key, row: u32) bool {
+        const order = row_order.compare_rows(keys, row, self.keys, self.row);
+        return order == .lt or (self.behind and order == .eq);
+    }
+};
 
 /// Rows that come next: some of `columns` in an order, or one after the other.
 pub const Part = struct {
@@ -84,7 +95,6 @@ pub const MergeOperator = struct {
     cursors: []Cursor = &.{},
     started: bool = false,
     boundaries: []const Boundary = &.{},
-    boundary_keys: []const row_order.Key = &.{},
     next_boundary: usize = 0,
     heads: []Head = &.{},
     /// Cursors that have rows of the current range, in order.
@@ -158,9 +168,13 @@ pub const MergeOperator = struct {
     /// The rows between the bounds.
     fn find_bounds(self: *const MergeOperator, arena: std.mem.Allocator, keys: []const row_order.Key, row_count: u32) Error!Within {
         var found: Within = .{ .start = 0, .end = row_count };
-        if (self.node.lower) |lower| found.start = search(keys, 0, row_count, try self.keyed.order_alone(arena, lower), 0, false);
-        if (self.node.upper) |upper| found.end = search(keys, found.start, row_count, try self.keyed.order_alone(arena, upper), 0, false);
+        if (self.node.lower) |lower| found.start = search(keys, 0, row_count, row_count / 2, try self.boundary_before(arena, lower));
+        if (self.node.upper) |upper| found.end = search(keys, found.start, row_count, row_count / 2, try self.boundary_before(arena, upper));
         return found;
+    }
+
+    fn boundary_before(self: *const MergeOperator, arena: std.mem.Allocator, bound: []const Column) Error!Boundary {
+        return .{ .keys = try self.keyed.order_alone(arena, bound), .row = 0, .behind = false };
     }
 
     /// Where rows of a run go. Runs come one after the other, so it is the last one or a new one; what comes
@@ -258,7 +272,6 @@ pub const MergeOperator = struct {
         const keys = try self.keyed.order_alone(arena, columns);
         const sorted = try row_order.sorted_rows(self.gpa, keys, columns[0].row_count);
         defer self.gpa.free(sorted);
-        self.boundary_keys = keys;
         self.boundaries = try chosen(arena, keys, sorted);
     }
 
@@ -285,12 +298,13 @@ pub const MergeOperator = struct {
             const cursor = &self.cursors[head.first];
             assert(cursor.position == cursor.cut);
             cursor.cut = if (boundary) |at|
-                search(cursor.keys, cursor.position, cursor.end, self.boundary_keys, at.row, at.behind)
+                search(cursor.keys, cursor.position, cursor.end, cursor.part_rows, at)
             else
                 cursor.end;
             if (cursor.cut > cursor.position) {
                 self.parts.appendAssumeCapacity(head.first);
-                found.row_count += cursor.cut - cursor.position;
+                cursor.part_rows = cursor.cut - cursor.position;
+                found.row_count += cursor.part_rows;
                 if (before) |other| {
                     found.in_order = found.in_order and row_order.compare_rows(other.keys, other.cut - 1, cursor.keys, cursor.position) != .gt;
                 }
@@ -343,34 +357,41 @@ fn chosen(arena: std.mem.Allocator, keys: []const row_order.Key, sorted: []const
         const row = sorted[at];
         const last: ?Boundary = boundaries.getLastOrNull();
         if (last != null and row_order.compare_rows(keys, last.?.row, keys, row) == .eq) {
-            if (!last.?.behind) try boundaries.append(arena, .{ .row = row, .behind = true });
+            if (!last.?.behind) try boundaries.append(arena, .{ .keys = keys, .row = row, .behind = true });
         } else {
-            try boundaries.append(arena, .{ .row = row, .behind = false });
+            try boundaries.append(arena, .{ .keys = keys, .row = row, .behind = false });
         }
     }
     return boundaries.items;
 }
 
-/// The first row from `start` on that is not before row `bound` of other keys, or `behind` it; `end`
-/// where there is none. Looks near the start first: cuts follow each other closely.
-fn search(keys: []const row_order.Key, start: u32, end: u32, bound_keys: []const row_order.Key, bound: u32, behind: bool) u32 {
+/// The first row from `start` on that is not before the boundary; `end` where there is none. Looks around
+/// `expected` rows from the start first, in steps that double: a comparison of rows that were not read
+/// before waits for memory.
+fn search(keys: []const row_order.Key, start: u32, end: u32, expected: u32, boundary: Boundary) u32 {
     var low = start;
-    var step: u32 = 1;
-    while (end - low > step and comes_before(keys, low + step, bound_keys, bound, behind)) {
-        low += step;
-        step *|= 2;
+    var high = end;
+    var step = expected / 8 + 1;
+    if (end - start > expected and !boundary.is_after(keys, start + expected)) {
+        high = start + expected;
+        while (high - low > step and !boundary.is_after(keys, high - step)) {
+            high -= step;
+            step *|= 2;
+        }
+        if (high - low > step) low = high - step + 1;
+    } else {
+        if (end - start > expected) low = start + expected + 1;
+        while (high - low > step and boundary.is_after(keys, low + step)) {
+            low += step + 1;
+            step *|= 2;
+        }
+        if (high - low > step) high = low + step;
     }
-    var high: u32 = if (end - low > step) low + step else end;
     while (low < high) {
         const middle = low + (high - low) / 2;
-        if (comes_before(keys, middle, bound_keys, bound, behind)) low = middle + 1 else high = middle;
+        if (boundary.is_after(keys, middle)) low = middle + 1 else high = middle;
     }
     return low;
-}
-
-fn comes_before(keys: []const row_order.Key, row: u32, bound_keys: []const row_order.Key, bound: u32, behind: bool) bool {
-    const order = row_order.compare_rows(keys, row, bound_keys, bound);
-    return order == .lt or (behind and order == .eq);
 }
 
 const random_rows = @import("random_rows.zig");
