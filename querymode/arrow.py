@@ -426,7 +426,7 @@ def _joined(table: pa.Table) -> list[pa.RecordBatch]:
     try:
         return table.combine_chunks().to_batches()
     except (pa.ArrowInvalid, pa.ArrowCapacityError):
-        # More than 2 GiB of text inside lists, in what is 16 MiB on average.
+        # More than 2 GiB of text inside lists, in what is 8 MiB on average.
         half = table.num_rows // 2
         if half == 0:
             raise

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from querymode.plan import Node
 
 MIB = 1 << 20
-#: What an instance needs to pass a morsel of 16 MiB through: the morsel, its answer, some room.
+#: What an instance needs to pass a morsel through: the morsel (of files some 16 MiB), its answer, some room.
 WORKER_SIZE_MIN = 48 * MIB
 CANCEL_POLL_SECONDS = 0.005
 #: Of a worker's memory, what a batch of an answer may take: it exists three times for a moment.
