@@ -309,11 +309,13 @@ class QueryRun:
         self._answer.lanes_skipped += run.lanes_skipped
         self._answer.groups_pruned += sum(feed.groups_pruned() for feed in run.feeds)
         lanes = [list(lane) for lane in run.answers]
+        if not run.is_partitioned and len(run.ranges) < 2:
+            return lanes
+        if self.profile is not None:
+            self.profile.forget_rows(stage.final_nodes)
         if run.is_partitioned:
             return self._run_partitions(stage, lanes)
-        if len(run.ranges) > 1:
-            return self._run_ranges(stage, run.ranges, lanes)
-        return lanes
+        return self._run_ranges(stage, run.ranges, lanes)
 
     def _note(self, stage: Stage, run: StageRun, seconds: float) -> None:
         assert self.profile is not None

@@ -35,6 +35,11 @@ class Profile:
         for number, count in found.items():
             self.rows[number] = count if is_final else self.rows.get(number, 0) + count
 
+    def forget_rows(self, nodes: Sequence[Node]) -> None:
+        """Of nodes that run again, over what they have left: it is not to be counted twice."""
+        for node in nodes:
+            self.rows.pop(id(node), None)
+
     def add_reads(self, scan: Scan, **facts: int) -> None:
         known = self.reads.setdefault(id(scan), {})
         for name, value in facts.items():
