@@ -170,12 +170,14 @@ class MemoryFeed(Feed):
         *,
         keep: bool,
         one_row_lanes: bool,
+        makes_runs: bool = False,
         bound: TopBound | None = None,
     ) -> None:
         table = branch.source
         assert isinstance(table, MemoryTable)
+        self._lanes = table.run_lanes if makes_runs else table.lanes
         # A table without rows has a lane too: it says the schema, and aggregates have a row of nothing.
-        super().__init__(first, max(1, table.lane_count))
+        super().__init__(first, max(1, len(self._lanes)))
         self._table = table
         self._columns = branch.columns
         self._id = table_id(table)
@@ -196,14 +198,14 @@ class MemoryFeed(Feed):
         return self._keep
 
     def _morsels(self, lane: int) -> range:
-        return self._table.lanes[lane - self.first] if self._table.lanes else range(0)
+        return self._lanes[lane - self.first] if self._lanes else range(0)
 
     def assign(self, instances: Sequence[Instance]) -> None:
-        if not self._table.lanes:
+        if not self._lanes:
             return
         self.kept = {instance: deque() for instance in instances}
         self.lanes.clear()
-        for lane, morsels in enumerate(self._table.lanes, self.first):
+        for lane, morsels in enumerate(self._lanes, self.first):
             key = (self._id, morsels.start)
             keepers = [self.kept[instance] for instance in instances if key in instance.resident]
             (min(keepers, key=len) if keepers else self.lanes).append(lane)

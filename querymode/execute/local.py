@@ -453,6 +453,7 @@ class QueryRun:
             workers,
             keep=self._keep,
             one_row_lanes=stage.one_row_lanes,
+            makes_runs=stage.merges and stage.top is None,
             bound=bound,
         )
 
