@@ -892,10 +892,8 @@ class Instance:
 
     def read(self, address: int, size: int) -> bytes:
         """Copies out. Much is copied without the GIL: another worker's call would wait for its end."""
-        if size < _MEMMOVE_SIZE_MIN:
-            return bytes(self.view(address, size))
-        self._require(address, size)
-        return _foreign().copied(self.base + address, size)
+        view = self.view(address, size)  # the memory stays mapped meanwhile, whoever closes the instance
+        return bytes(view) if size < _MEMMOVE_SIZE_MIN else _foreign().copied(self.base + address, size)
 
     def write(self, address: int, data: Buffer) -> None:
         """Copies a contiguous buffer in. A large one is copied without the GIL."""

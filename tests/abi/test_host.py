@@ -289,6 +289,24 @@ def test_a_view_outlives_its_instance() -> None:
     instance.close()
 
 
+def test_memory_stays_mapped_while_it_is_copied_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large copy does not hold the GIL, so that another thread may close the instance meanwhile."""
+    instance = Instance(64 * MIB, program=stub_program())
+    base = instance.base
+    address = instance.alloc(MIB)
+    mapped = []
+
+    def copied(source: int, count: int) -> bytes:
+        instance.close()
+        mapped.append(is_mapped(base))
+        return b""
+
+    monkeypatch.setattr(_wasm._foreign(), "copied", copied)
+    instance.read(address, MIB)
+    assert mapped == [True]
+    assert not is_mapped(base)
+
+
 def test_an_instance_that_nobody_closed_is_unmapped() -> None:
     instance = Instance(64 * MIB, program=stub_program())
     base = instance.base
