@@ -7,6 +7,8 @@ says (`region=us/`) is the same in all its rows.
 
 from __future__ import annotations
 
+from querymode.memory_table import cut_lanes
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -87,10 +89,8 @@ class FileTable:
         self.row_count = sum(sum(file.row_counts) for file in self.files)
         #: By column and row group, what footers say of the values (execute/top_bound.py).
         self.zones: dict[int, dict[tuple[int, int], Zone]] = {}
-        count = len(self.groups)
-        run = max(1, -(-count // LANE_COUNT_MAX))
         #: Each a range of `groups`.
-        self.lanes = [range(start, min(start + run, count)) for start in range(0, count, run)]
+        self.lanes = cut_lanes(len(self.groups), LANE_COUNT_MAX)
 
     @property
     def lane_count(self) -> int:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Buffer = bytes | bytearray | memoryview
 
-#: What a sort orders at once: from twice as much, rows are fetched a quarter slower, for the caches' sake.
+#: What a sort orders at once. Twice as much outgrows the caches: wide rows are fetched a quarter slower.
 MORSEL_SIZE_MAX = 8 << 20
 #: Below this a lane costs more than it helps.
 MORSEL_SIZE_MIN = 1 << 20
@@ -196,9 +196,9 @@ class MemoryTable:
         self.row_count = sum(morsel.row_count for morsel in self.morsels)
         count = len(self.morsels)
         #: Each a range of morsels.
-        self.lanes = _lanes(count, min(LANE_MORSELS, count // LANE_COUNT_WANTED))
+        self.lanes = cut_lanes(count, LANE_COUNT_MAX, min(LANE_MORSELS, count // LANE_COUNT_WANTED))
         #: … and those that are to become sorted runs.
-        self.run_lanes = _lanes(count, 1)
+        self.run_lanes = cut_lanes(count, LANE_COUNT_MAX)
         #: By column, the values of a table that stands in the text of a query.
         self.constants: tuple[tuple[object, ...], ...] | None = None
         #: By column and morsel, what queries found out of its values (execute/top_bound.py).
@@ -233,10 +233,10 @@ class MemoryTable:
         return size
 
 
-def _lanes(morsel_count: int, wanted: int) -> list[range]:
-    """Lanes of at least so many morsels."""
-    size = max(1, wanted, -(-morsel_count // LANE_COUNT_MAX))
-    return [range(start, min(start + size, morsel_count)) for start in range(0, morsel_count, size)]
+def cut_lanes(count: int, lane_count_max: int, size: int = 1) -> list[range]:
+    """Runs of as many units of work, at least of `size`, as leave no more lanes than that."""
+    size = max(1, size, -(-count // lane_count_max))
+    return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
 
 def morsel_rows(row_size: float, row_count: int) -> int:

@@ -170,7 +170,7 @@ class MemoryFeed(Feed):
         *,
         keep: bool,
         one_row_lanes: bool,
-        makes_runs: bool = False,
+        makes_runs: bool,
         bound: TopBound | None = None,
     ) -> None:
         table = branch.source
