@@ -557,9 +557,11 @@ def seconds(action: Callable[[], object]) -> float:
 def test_twice_the_files_take_twice_the_time(many: Path) -> None:
     halves, wholes = [], []
     assert open_table(many, cache=FooterCache()).row_count == 4000
-    for _ in range(3):
+    for _ in range(9):  # until both had a quiet moment
         halves.append(seconds(lambda: open_table(f"{many}/[01]*.parquet", cache=FooterCache())))
         wholes.append(seconds(lambda: open_table(f"{many}/*.parquet", cache=FooterCache())))
+        if min(wholes) <= 2.3 * min(halves):
+            break
     assert min(wholes) <= 2.3 * min(halves)
     assert min(wholes) < 2.0  # about 80 µs a file
 
