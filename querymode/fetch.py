@@ -17,9 +17,10 @@ import threading
 import time
 from collections import deque
 
+from querymode._call import earlier, query_timeout
 from querymode.errors import QueryModeError, error
 from querymode.store import is_remote, open_source
-from querymode.store.source import Patience, ReadCancelled, query_timeout
+from querymode.store.source import Patience, ReadCancelled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -266,7 +267,7 @@ class IoGate:
         source.check_range(offset, size)  # before a size that a file claims becomes memory
         if size and source.local:
             self._charge(1, size)
-            until = _earlier(deadline, self.deadline)
+            until = earlier(deadline, self.deadline)
             return source.read(offset, size, patience=Patience(until, self._cancelled))
         target = bytearray(size)
         self.submit(source, [(offset, memoryview(target))]).wait(deadline)
@@ -368,7 +369,7 @@ class _Waiting:
 
     def _join(self, deadline: float | None) -> None:
         """Returns when all jobs have succeeded, and raises in every other case."""
-        deadline = _earlier(deadline, self._gate.deadline)
+        deadline = earlier(deadline, self._gate.deadline)
         with self._condition:
             while not self._settled():
                 if self._gate._cancelled is not None and self._gate._cancelled():
@@ -377,7 +378,7 @@ class _Waiting:
                 if left is not None and left <= 0:
                     raise query_timeout()
                 polled = self._gate._cancelled is not None
-                self._condition.wait(_shorter(left, _POLL_SECONDS if polled else None))
+                self._condition.wait(earlier(left, _POLL_SECONDS if polled else None))
             if self._failure is not None:
                 raise self._failure.with_traceback(None)
             if self._cancelled:
@@ -430,7 +431,7 @@ class Ticket(_Waiting):
         with self._condition:
             ranges, self._inline = self._inline, []
         if ranges:
-            self._patience.deadline = _earlier(deadline, self._gate.deadline)
+            self._patience.deadline = earlier(deadline, self._gate.deadline)
             self._source.read_into(ranges, patience=self._patience)
 
     def cancel(self) -> None:
@@ -496,12 +497,3 @@ class _Call(_Job):
         except BaseException as caught:  # handed to the waiting thread, whatever it is
             failure = caught
         self.opening._ended(self, failure)
-
-
-def _earlier(first: float | None, second: float | None) -> float | None:
-    if first is None or second is None:
-        return first if second is None else second
-    return min(first, second)
-
-
-_shorter = _earlier

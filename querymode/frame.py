@@ -133,7 +133,8 @@ class DataFrame(FilterMethods, ColumnMethods, JoinMethods, OutputMethods):
         """
         from querymode.sample import sample
 
-        return sample(self, row_count("sample", count), seed)
+        with self._session._call():
+            return sample(self, row_count("sample", count), seed)
 
     def sort(
         self,
@@ -243,13 +244,15 @@ class DataFrame(FilterMethods, ColumnMethods, JoinMethods, OutputMethods):
         """What the query would do: its steps, and for files what would be read and what is left out."""
         from querymode.explain import explain
 
-        return explain(self._session, self._node, analyze=analyze, format=format)
+        with self._session._call():
+            return explain(self._session, self._node, analyze=analyze, format=format)
 
     def describe(self) -> list[dict[str, Any]]:
         """Per column: type, rows, NULLs, least and greatest value; from metadata where that is enough."""
         from querymode.describe import describe
 
-        return describe(self)
+        with self._session._call():
+            return describe(self)
 
     def count(self) -> int:
         """How many rows there are."""

@@ -6,8 +6,10 @@ One object may be used from many threads. Its running queries share its memory; 
 from __future__ import annotations
 
 import os
+import time
 from types import FunctionType
 
+from querymode._call import opening_gate
 from querymode.errors import TableNotFoundError, error
 from querymode.file_table import Origin
 from querymode.frame import DataFrame
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
+    from querymode._call import Call
     from querymode.execute.limits import Limits
     from querymode.execute.profile import Profile
     from querymode.lent import LentBatch
@@ -134,10 +137,11 @@ class QueryMode:
         """Gives a name, in this object, to a path, an Arrow table or a DataFrame."""
         if not isinstance(name, str) or not name:
             raise error("TABLE_NOT_FOUND", f"a table's name is a text that is not empty, not {name!r}")
-        if isinstance(data, (str, os.PathLike, list)):
-            frame = self._file_frame(data, name)
-        else:
-            frame = data if isinstance(data, DataFrame) else self._arrow_frame(data, name)
+        with self._call():
+            if isinstance(data, (str, os.PathLike, list)):
+                frame = self._file_frame(data, name)
+            else:
+                frame = data if isinstance(data, DataFrame) else self._arrow_frame(data, name)
         self._tables[name] = DataFrame(self, frame._node)
         self._plans.clear()
         return self._tables[name]
@@ -151,7 +155,8 @@ class QueryMode:
         """
         from querymode.sql import plan_sql
 
-        return DataFrame(self, plan_sql(self, text, parameters))
+        with self._call():
+            return DataFrame(self, plan_sql(self, text, parameters))
 
     def table(
         self,
@@ -174,7 +179,8 @@ class QueryMode:
                 raise error("NOT_SUPPORTED", f"{option}= is for tables with versions, which are not read yet")
         if isinstance(where, str) and where in self._tables:
             return self._tables[where]
-        return self._file_frame(where, None, format=format, **reader_options)
+        with self._call():
+            return self._file_frame(where, None, format=format, **reader_options)
 
     def _file_frame(self, where: Any, name: str | None, **options: Any) -> DataFrame:
         from querymode.catalog import open_table
@@ -192,7 +198,7 @@ class QueryMode:
         given = {option: value for option, value in options.items() if value is not None}
         verify_crc = bool(options.pop("verify_crc", False))
         try:
-            table = open_table(where, self._store_options(), name=name, **options)
+            table = open_table(where, self._store_options(), name=name, gate=opening_gate(), **options)
         except TableNotFoundError as failure:
             if not isinstance(where, str) or "/" in where or not self._tables:
                 raise
@@ -229,7 +235,8 @@ class QueryMode:
     @_of_session
     def from_arrow(self, data: object, name: str | None = None) -> DataFrame:
         """A table over Arrow data: pyarrow, or what has `__arrow_c_stream__` (Polars, DuckDB, pandas)."""
-        return self._arrow_frame(data, name)
+        with self._call():
+            return self._arrow_frame(data, name)
 
     @_of_session
     def from_json(
@@ -238,7 +245,8 @@ class QueryMode:
         """A table from rows (dicts), or from JSON text: an array of objects, or one object a line."""
         from querymode.text import json_batches
 
-        return self._batches_frame(json_batches(rows), name)
+        with self._call():
+            return self._batches_frame(json_batches(rows), name)
 
     @_of_session
     def from_csv(
@@ -254,15 +262,19 @@ class QueryMode:
         """A table from CSV text. Delimiter, header and types are found out unless given."""
         from querymode.text import csv_batches
 
-        batches = csv_batches(text, delimiter=delimiter, header=header, quote=quote, infer_types=infer_types)
-        return self._batches_frame(batches, name)
+        with self._call():
+            batches = csv_batches(
+                text, delimiter=delimiter, header=header, quote=quote, infer_types=infer_types
+            )
+            return self._batches_frame(batches, name)
 
     @_of_session
     def from_descriptor(self, descriptor: str | bytes | Mapping[str, Any]) -> DataFrame:
         """The query that `DataFrame.to_descriptor` wrote, over this session's files and registered tables."""
         from querymode.descriptor import from_descriptor
 
-        return DataFrame(self, from_descriptor(self, descriptor))
+        with self._call():
+            return DataFrame(self, from_descriptor(self, descriptor))
 
     @_of_session
     def demo(self) -> DataFrame:
@@ -273,7 +285,15 @@ class QueryMode:
 
     # ---- running ----
 
+    def _call(self) -> Call:
+        """A call with this session's limits, to be entered: what happens in it has one deadline."""
+        return self._limits().call(self.memory)
+
     def _execute(self, node: Node, limits: Limits) -> Result:
+        with limits.call(self.memory):
+            return self._answer(node, limits)
+
+    def _answer(self, node: Node, limits: Limits) -> Result:
         from querymode.result import Result
 
         counts = known_counts(node)
@@ -297,21 +317,25 @@ class QueryMode:
         from querymode.lower import lower
 
         profile = Profile()
-        local.run(lower(node), self._budget, self._limits(), profile=profile)
+        limits = self._limits()
+        with limits.call(self.memory):
+            local.run(lower(node), self._budget, limits, profile=profile)
         return profile
 
     def _execute_arrow(self, node: Node) -> pyarrow.Table:
         """The answer as Arrow: every worker lays out what it made, straight from the engine's memory."""
+        limits = self._limits()
         if known_counts(node) is not None or is_file_aggregate(node):
-            return self._execute(node, self._limits()).to_arrow()
+            return self._execute(node, limits).to_arrow()
         import pyarrow
 
         from querymode.arrow import arrow_schema
         from querymode.execute import local
         from querymode.lower import lower
 
-        work = lower(node)
-        answer = local.run(work, self._budget, self._limits(), export=_arrow_export(work.schema))
+        with limits.call(self.memory):
+            work = lower(node)
+            answer = local.run(work, self._budget, limits, export=_arrow_export(work.schema))
         batches = [batch for part in answer.batches for batch in part]
         return pyarrow.Table.from_batches(batches, arrow_schema(work.schema))
 
@@ -330,18 +354,21 @@ class QueryMode:
         from querymode.execute import local
         from querymode.lower import lower
 
-        work = lower(node)
+        with limits.call(self.memory):
+            work = lower(node)
         return local.stream(work, self._budget, limits, export=_arrow_export(work.schema))
 
     def _stream_qmcb(self, node: Node, limits: Limits) -> Iterator[bytes]:
         """The same in the engine's form."""
-        batch = self._known_batch(node)
-        if batch is not None:
-            return iter((batch,))
         from querymode.execute import local
         from querymode.lower import lower
 
-        return local.stream(lower(node), self._budget, limits)
+        with limits.call(self.memory):
+            batch = self._known_batch(node)
+            if batch is not None:
+                return iter((batch,))
+            work = lower(node)
+        return local.stream(work, self._budget, limits)
 
     def _limits(
         self,
@@ -357,7 +384,7 @@ class QueryMode:
         return Limits(
             thread_count=self.threads,
             memory=None if memory is None else parse_size(memory, "memory"),
-            timeout=self.timeout if timeout is None else _seconds(timeout),
+            deadline=_deadline(self.timeout if timeout is None else _seconds(timeout)),
             hardened=self.hardened,
             max_requests=None if max_requests is None else _request_count(max_requests),
             max_bytes=None if max_bytes is None else parse_size(max_bytes, "max_bytes"),
@@ -453,6 +480,10 @@ def _request_count(count: object) -> int:
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise error("QUERY_FAILED", f"max_requests={count!r}; it is a number of requests, 0 or more")
     return count
+
+
+def _deadline(timeout: float | None) -> float | None:
+    return None if timeout is None else time.monotonic() + timeout
 
 
 def _seconds(timeout: float | None) -> float | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from querymode._call import Call
 
 
 class Limits(NamedTuple):
@@ -12,17 +15,24 @@ class Limits(NamedTuple):
     thread_count: int
     #: Bytes, of the engine's instances and of what has been handed out together.
     memory: int | None = None
-    #: Seconds, waiting for memory included.
-    timeout: float | None = None
+    #: When the call has to be done, by `time.monotonic()`: counted from its start, whatever it does first.
+    deadline: float | None = None
     #: Whether the engine is also interrupted where it does not look for a cancellation itself.
     hardened: bool = False
     max_requests: int | None = None
     max_bytes: int | None = None
 
-    def deadline(self) -> float | None:
-        """When a query that starts now has to be done, by the monotonic clock."""
-        return None if self.timeout is None else time.monotonic() + self.timeout
-
     def memory_of(self, total: int) -> int:
         """What the query may have of a session's `total`."""
         return total if self.memory is None else min(self.memory, total)
+
+    def call(self, total: int) -> Call:
+        """The call that these are the limits of, to be entered."""
+        from querymode._call import Call
+
+        return Call(
+            self.deadline,
+            self.memory_of(total),
+            max_requests=self.max_requests,
+            max_bytes=self.max_bytes,
+        )

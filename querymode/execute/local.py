@@ -107,7 +107,7 @@ def run(
 ) -> Answer:
     """The answer to a lowered plan. `export`: see `QueryRun`. `profile`: is filled."""
     started = time.monotonic()
-    deadline = limits.deadline()
+    deadline = limits.deadline
     most = limits.memory_of(budget.total)
     expected = _expected_size(last, most, limits.thread_count)
     answer: Answer | None = None
@@ -145,7 +145,7 @@ def stream(last: Stage, budget: Budget, limits: Limits, *, export: Export | None
     What waits to be taken stays within the budget: workers that are ahead of the reader wait for it. Where
     rows are sorted or aggregated, the answer exists only as a whole, and is then handed out.
     """
-    deadline = limits.deadline()
+    deadline = limits.deadline
     expected = _expected_size(last, limits.memory_of(budget.total), limits.thread_count)
     with budget.reserve(expected, deadline) as reservation:
         yield from QueryRun(last, limits, reservation.size, deadline, keep=False, export=export).batches()

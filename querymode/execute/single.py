@@ -6,6 +6,7 @@ import threading
 
 from querymode import _pool
 from querymode._abi import FileFormat, OutputState
+from querymode._call import Resumed, current, query_timeout
 from querymode.execute import threads
 
 TYPE_CHECKING = False
@@ -13,16 +14,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TypeVar
 
+    from querymode._call import Call
     from querymode._wasm import Instance, Output
 
     T = TypeVar("T")
 
 #: Where no session's budget applies.
 DEFAULT_LIMIT = 2 << 30
+#: An instance takes about 2 MiB before it has seen a byte.
+INSTANCE_SIZE_MIN = 8 << 20
 
 
-def on_instance(task: Callable[[Instance], T], limit: int = DEFAULT_LIMIT) -> T:
-    """Runs `task` with an instance of the pool; Ctrl-C stops it."""
+def on_instance(task: Callable[[Instance], T], limit: int | None = None) -> T:
+    """Runs `task` with an instance of the pool; Ctrl-C and the deadline of this thread's call stop it.
+
+    `limit`: bytes of memory for the engine; what the call has left of its memory if not given.
+    """
+    call = current()
+    if limit is None:
+        limit = engine_share(call)
     done = threading.Event()
     results: list[T] = []
     failures: list[BaseException] = []
@@ -33,7 +43,8 @@ def on_instance(task: Callable[[Instance], T], limit: int = DEFAULT_LIMIT) -> T:
         try:
             instances.append(_pool.pool().acquire(limit))
             if not abandoned.is_set():
-                results.append(task(instances[0]))
+                with Resumed(call):
+                    results.append(task(instances[0]))
         except BaseException as failure:  # handed to the asking thread, whatever it is
             failures.append(failure)
         finally:
@@ -47,7 +58,8 @@ def on_instance(task: Callable[[Instance], T], limit: int = DEFAULT_LIMIT) -> T:
 
     try:
         threads.start(work)
-        done.wait()
+        if not done.wait(None if call is None else call.seconds_left()):
+            raise query_timeout()
     except BaseException:
         abandoned.set()
         for instance in instances:  # none while the engine is still being compiled
@@ -57,6 +69,13 @@ def on_instance(task: Callable[[Instance], T], limit: int = DEFAULT_LIMIT) -> T:
     if failures:
         raise failures[0].with_traceback(None)
     return results[0]
+
+
+def engine_share(call: Call | None) -> int:
+    """What the engine may hold for a call: its memory less what this process holds for it."""
+    if call is None or call.memory is None:
+        return DEFAULT_LIMIT
+    return max(INSTANCE_SIZE_MIN, call.memory - call.claimed)
 
 
 def outputs(instance: Instance, query: int, output: Output) -> Iterator[bytes]:

@@ -18,6 +18,7 @@ from collections import deque
 
 from querymode import _pool, _wasm
 from querymode._abi import LISTED, UNDIVIDED, OutputState, SourceKind
+from querymode._call import query_timeout
 from querymode.errors import MemoryExceededError, error
 from querymode.execute import threads
 from querymode.execute.batch import Batch, drop_batches
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from querymode._wasm import Instance, Output
-    from querymode.errors import QueryModeError
     from querymode.execute.feeds import Feed
     from querymode.execute.local import QueryRun
     from querymode.execute.ranges import Range
@@ -52,10 +52,6 @@ STREAM_PART = 4
 GATHER_ROWS_MAX = 1 << 16
 #: … and up to so many where every lane's were few: then they are few altogether, most likely.
 UNDIVIDED_ROWS_MAX = 1 << 21
-
-
-def timed_out() -> QueryModeError:
-    return error("QUERY_TIMEOUT", "the query ran longer than its timeout; raise timeout=, or ask for less")
 
 
 class StageRun:
@@ -130,7 +126,7 @@ class StageRun:
         try:
             self._start_workers(warm)
             if not self.done.wait(self._seconds_left()):
-                raise timed_out()
+                raise query_timeout()
         except BaseException:
             self._stop(warm)
             raise
@@ -155,7 +151,7 @@ class StageRun:
             while (batch := self._next_batch()) is not None:
                 yield batch.data
             if not self.done.wait(self._seconds_left()):
-                raise timed_out()
+                raise query_timeout()
             clean = True
         finally:
             if not clean:  # also when nobody wants the rest
@@ -185,7 +181,7 @@ class StageRun:
                 elif self._has_enough():
                     return None
                 elif not self.moved.wait(self._seconds_left()):
-                    raise timed_out()
+                    raise query_timeout()
 
     def _seconds_left(self) -> float | None:
         deadline = self.query.deadline

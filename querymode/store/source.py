@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 import time
 
+from querymode._call import query_timeout
 from querymode.errors import error
 
 TYPE_CHECKING = False
@@ -179,10 +180,6 @@ class ByteSource:
                 "the file is damaged or was cut short",
                 offset=offset,
             )
-
-
-def query_timeout() -> QueryModeError:
-    return error("QUERY_TIMEOUT", "the query ran longer than its timeout; raise timeout=, or ask for less")
 
 
 def changed(name: str) -> QueryModeError:
