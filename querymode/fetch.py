@@ -290,6 +290,10 @@ class IoGate:
             source.prefetch((offset, view.nbytes) for offset, view in wanted)
         return Ticket(self, source, wanted)
 
+    def carry_over(self, requests: int, size: int) -> None:
+        """Counts what was read before, elsewhere, for the same query. BUDGET_EXCEEDED if it was too much."""
+        self._count(requests, size)
+
     def cancel(self) -> None:
         """Stops everything this query reads, wakes who waits for it, and lets nothing new begin."""
         with self._lock:
@@ -304,6 +308,10 @@ class IoGate:
         with self._lock:
             if self._stopped:
                 raise ReadCancelled
+        self._count(requests, size)
+
+    def _count(self, requests: int, size: int) -> None:
+        with self._lock:
             if self.max_requests is not None and self.request_count + requests > self.max_requests:
                 raise error(
                     "BUDGET_EXCEEDED",

@@ -77,6 +77,8 @@ class FileTable:
         self.files = tuple(files)
         #: How it was opened, and can be again.
         self.origin: Origin | None = None
+        #: Requests and bytes that opening it has cost, until a query has been charged with them.
+        self.opening = (0, 0)
         #: Whether readers compare the checksums of pages.
         self.verify_crc = False
         #: (file, row group) in order; empty row groups are left out.
@@ -91,6 +93,11 @@ class FileTable:
         self.zones: dict[int, dict[tuple[int, int], Zone]] = {}
         #: Each a range of `groups`.
         self.lanes = cut_lanes(len(self.groups), LANE_COUNT_MAX)
+
+    def take_opening(self) -> tuple[int, int]:
+        """What opening it has cost: the first query over it counts that among its own reads."""
+        opening, self.opening = self.opening, (0, 0)
+        return opening
 
     @property
     def lane_count(self) -> int:

@@ -13,7 +13,7 @@ from querymode._call import opening_gate
 from querymode.errors import TableNotFoundError, error
 from querymode.file_table import Origin
 from querymode.frame import DataFrame
-from querymode.plan import Node, Scan, is_file_aggregate, known_counts
+from querymode.plan import GroupBy, Node, Scan, is_file_aggregate, known_counts
 from querymode.sql.cache import PlanCache
 
 TYPE_CHECKING = False
@@ -298,11 +298,11 @@ class QueryMode:
 
         counts = known_counts(node)
         if counts is not None:
-            return _counted(node, counts)
+            return _counted(node, counts, limits)
         batch = self._known_batch(node)
         if batch is not None:
             rows = int.from_bytes(batch[4:8], "little")
-            return Result([batch], node.schema, _stats_of_nothing(rows, len(batch)))
+            return Result([batch], node.schema, _stats_of_nothing(node, limits, rows, len(batch)))
         from querymode.execute import local
         from querymode.lower import lower
 
@@ -397,16 +397,22 @@ def _arrow_export(schema: Schema) -> Callable[[LentBatch], list[pyarrow.RecordBa
     return lambda lent: copied_batches(lent, schema)
 
 
-def _stats_of_nothing(row_count: int, result_bytes: int) -> dict[str, Any]:
-    """Of an answer for which nothing was run."""
+def _stats_of_nothing(node: Node, limits: Limits, row_count: int, result_bytes: int) -> dict[str, Any]:
+    """Of an answer for which nothing was run; opening its table counts all the same."""
     from querymode.execute.local import Answer
 
     answer = Answer()
+    if isinstance(node, GroupBy) and isinstance(node.input, Scan):
+        from querymode.execute.local import Reads
+
+        reads = Reads([node.input.source], limits)
+        reads.new_gate()
+        answer.opening_requests, answer.opening_bytes = reads.opening_requests, reads.opening_bytes
     answer.row_count = row_count
     return {**answer.stats(), "result_bytes": result_bytes}
 
 
-def _counted(node: Node, counts: list[int]) -> Result:
+def _counted(node: Node, counts: list[int], limits: Limits) -> Result:
     """A row of counts that nothing had to be read for."""
     from querymode.qmcb import DTYPE_I64, ColumnarBatch, ColumnarColumn, encode_columnar_batch
     from querymode.result import Result
@@ -416,7 +422,7 @@ def _counted(node: Node, counts: list[int]) -> Result:
         for name, count in zip(node.schema.names, counts, strict=True)
     ]
     batch = encode_columnar_batch(ColumnarBatch(columns, 1))
-    return Result([batch], node.schema, _stats_of_nothing(1, len(batch)))
+    return Result([batch], node.schema, _stats_of_nothing(node, limits, 1, len(batch)))
 
 
 _default: QueryMode | None = None

@@ -61,9 +61,9 @@ def open_table(
         raise error(
             "NOT_SUPPORTED", f"format={format!r} is not read yet; so far, it is: {', '.join(FORMATS)}"
         )
-    opening = _Opening(
-        options, gate or IoGate(), cache or default_cache(), parquet_expected=format is not None
-    )
+    gate = gate or IoGate()
+    before = (gate.request_count, gate.byte_count)
+    opening = _Opening(options, gate, cache or default_cache(), parquet_expected=format is not None)
     is_list = not isinstance(where, (str, os.PathLike))
     with _collector_paused():
         found = _find_all(where, opening) if is_list else _find(where, opening)
@@ -72,7 +72,9 @@ def open_table(
         names = [member.name for member in members]
         keys = hive.partition_keys(names, values, wanted=hive_partitioning, uneven=not is_list)
         union = Union(members, values, hive.partition_types(keys, hive_types))
-        return FileTable(union.schema(), union.files(), name)
+        table = FileTable(union.schema(), union.files(), name)
+    table.opening = (gate.request_count - before[0], gate.byte_count - before[1])
+    return table
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from querymode.memory_table import MemoryTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
     from querymode._wasm import Instance
@@ -56,6 +56,8 @@ class Answer:
         "groups_pruned",
         "lane_count",
         "lanes_skipped",
+        "opening_bytes",
+        "opening_requests",
         "pages_skipped",
         "requests",
         "result_bytes",
@@ -74,6 +76,9 @@ class Answer:
         self.seconds = 0.0
         self.requests = 0
         self.bytes_read = 0
+        #: What opening its tables had cost, where it is the first query over them.
+        self.opening_requests = 0
+        self.opening_bytes = 0
         self.group_count = 0
         self.groups_pruned = 0
         self.pages_skipped = 0
@@ -90,6 +95,8 @@ class Answer:
             "crossings": self.crossings,
             "bytes": self.bytes_read,
             "requests": self.requests,
+            "opening_bytes": self.opening_bytes,
+            "opening_requests": self.opening_requests,
             "row_groups": self.group_count,
             "row_groups_skipped": self.groups_pruned,
             "pages_skipped": self.pages_skipped,
@@ -111,13 +118,16 @@ def run(
     most = limits.memory_of(budget.total)
     expected = _expected_size(last, most, limits.thread_count)
     answer: Answer | None = None
+    reads = Reads(_sources(last), limits)
     for size, alone in _attempts(expected, most):
         attempt: QueryRun | None = None
         try:
             with budget.reserve(size, deadline) as reservation:
                 if size > expected or alone:
                     _pool.pool().trim(0)
-                attempt = QueryRun(last, limits, reservation.size, deadline, alone=alone, export=export)
+                attempt = QueryRun(
+                    last, limits, reservation.size, deadline, alone=alone, export=export, reads=reads
+                )
                 attempt.profile = profile
                 answer = attempt.answer()
         except MemoryExceededError:
@@ -148,7 +158,9 @@ def stream(last: Stage, budget: Budget, limits: Limits, *, export: Export | None
     deadline = limits.deadline
     expected = _expected_size(last, limits.memory_of(budget.total), limits.thread_count)
     with budget.reserve(expected, deadline) as reservation:
-        yield from QueryRun(last, limits, reservation.size, deadline, keep=False, export=export).batches()
+        reads = Reads(_sources(last), limits)
+        run = QueryRun(last, limits, reservation.size, deadline, keep=False, export=export, reads=reads)
+        yield from run.batches()
 
 
 def _expected_size(last: Stage, limit: int, thread_count: int) -> int:
@@ -203,6 +215,43 @@ def worker_size(last: Stage, stage: Stage, total: int, limits: Limits) -> int:
     return size // QueryRun(last, limits, size, None).worker_count(stage, max(1, sum(lanes)))
 
 
+def _sources(last: Stage) -> list[object]:
+    return [branch.source for stage in in_order(last) for branch in stage.branches]
+
+
+class Reads:
+    """What a query has read in all its attempts, and what opening its tables had cost before."""
+
+    def __init__(self, sources: Iterable[object], limits: Limits) -> None:
+        self._limits = limits
+        self._gate: IoGate | None = None
+        opening = [source.take_opening() for source in sources if isinstance(source, FileTable)]
+        self.opening_requests = sum(requests for requests, _ in opening)
+        self.opening_bytes = sum(size for _, size in opening)
+
+    @property
+    def requests(self) -> int:
+        return 0 if self._gate is None else self._gate.request_count - self.opening_requests
+
+    @property
+    def bytes(self) -> int:
+        return 0 if self._gate is None else self._gate.byte_count - self.opening_bytes
+
+    def new_gate(self) -> IoGate:
+        """For the next attempt, which may read what the ones before have left of the limits."""
+        from querymode.fetch import IoGate
+
+        before, limits = self._gate, self._limits
+        gate = self._gate = IoGate(
+            max_requests=limits.max_requests, max_bytes=limits.max_bytes, deadline=limits.deadline
+        )
+        if before is None:
+            gate.carry_over(self.opening_requests, self.opening_bytes)
+        else:
+            gate.carry_over(before.request_count, before.byte_count)
+        return gate
+
+
 class QueryRun:
     """One attempt at a query: what its stages share."""
 
@@ -216,6 +265,7 @@ class QueryRun:
         alone: bool = False,
         keep: bool = True,
         export: Export | None = None,
+        reads: Reads | None = None,
     ) -> None:
         self.last = last
         self.limits = limits
@@ -235,6 +285,7 @@ class QueryRun:
         self.peak = 0
         self.crossings = 0
         self.pages_skipped = 0
+        self._reads = reads
         self._gate: IoGate | None = None
         self._results: dict[int, list[list[Batch]]] = {}
         self._readers: dict[int, int] = {}
@@ -265,9 +316,10 @@ class QueryRun:
         answer.result_bytes = self.held
         answer.crossings = self.crossings
         answer.pages_skipped = self.pages_skipped
-        if self._gate is not None:
-            answer.requests = self._gate.request_count
-            answer.bytes_read = self._gate.byte_count
+        assert self._reads is not None
+        answer.requests, answer.bytes_read = self._reads.requests, self._reads.bytes
+        answer.opening_requests = self._reads.opening_requests
+        answer.opening_bytes = self._reads.opening_bytes
         return answer
 
     def batches(self) -> Iterator[Any]:
@@ -515,15 +567,12 @@ class QueryRun:
 
     def _file_scan(self, branch: Branch, stage: Stage, workers: int) -> FileScan:
         from querymode.execute.files import FileScan
-        from querymode.fetch import IoGate
 
         table = branch.source
         assert isinstance(table, FileTable)
         if self._gate is None:
-            limits = self.limits
-            self._gate = IoGate(
-                max_requests=limits.max_requests, max_bytes=limits.max_bytes, deadline=self.deadline
-            )
+            assert self._reads is not None
+            self._gate = self._reads.new_gate()
         self._answer.group_count += len(table.groups)
         return FileScan(
             table,

@@ -318,10 +318,13 @@ class Remote:
         self.number = 0
 
     def table(self) -> DataFrame:
+        return self.session.table(self.url())
+
+    def url(self) -> str:
         self.number += 1
         self.server.etag = f'"{self.number}"'
         self.server.log.clear()
-        return self.session.table(self.server.url(f"/{self.number}.parquet"))
+        return self.server.url(f"/{self.number}.parquet")
 
     @property
     def bytes(self) -> int:
@@ -559,3 +562,27 @@ def test_nothing_is_read_beyond_a_budget(remote: Remote) -> None:
     size, opened = remote.bytes, remote.requests
     assert failure(frame.select("n"), max_requests=0).code == "BUDGET_EXCEEDED"
     assert (remote.requests, remote.bytes) == (opened, size)
+
+
+@pytest.mark.parametrize("ask", ["frame", "sql", "count"])
+def test_opening_a_table_counts(remote: Remote, ask: str) -> None:
+    """Whatever a budget allows, the server sees no more of it, the opening of the table included."""
+
+    def frame() -> DataFrame:
+        if ask == "sql":
+            return remote.session.sql(f"SELECT n FROM '{remote.url()}' LIMIT 5")
+        table = remote.table()
+        return table.select("n").limit(5) if ask == "frame" else table.agg(col("n").count())
+
+    answer = frame().collect()
+    opened = answer.stats["opening_requests"]
+    assert opened > 0
+    assert answer.stats["opening_bytes"] > 0
+    needed = opened + answer.stats["requests"]
+    assert needed == remote.requests
+    assert failure(frame(), max_requests=needed - 1).code == "BUDGET_EXCEEDED"
+    assert failure(frame(), max_bytes=answer.stats["opening_bytes"] - 1).code == "BUDGET_EXCEEDED"
+    again = frame()
+    assert again.collect(max_requests=needed).stats["opening_requests"] == opened
+    # The table is open now: the next query over it does not pay for that again.
+    assert again.collect(max_requests=needed - opened).stats["opening_requests"] == 0
