@@ -515,6 +515,12 @@ class _Foreign:
         if mallopt is not None:
             mallopt(_M_ARENA_MAX, 2)
 
+    def give_back_free_memory(self) -> None:
+        """What was freed goes back to the system: glibc would keep it for later."""
+        trim = getattr(self._ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
+
     def ask_for_huge_pages(self, address: int, size: int) -> None:
         """A hint: where the kernel does not know it, nothing changes."""
         if sys.platform != "linux" or os.environ.get("QUERYMODE_HUGE_PAGES") == "0":
@@ -549,6 +555,11 @@ def _foreign() -> _Foreign:
             if _foreign_made is None:
                 _foreign_made = _Foreign()
     return _foreign_made
+
+
+def give_back_free_memory() -> None:
+    """For queries near their limit: what they have freed is not theirs any more, and should not look so."""
+    _foreign().give_back_free_memory()
 
 
 # --- The instance ---------------------------------------------------------------------------------

@@ -19,10 +19,11 @@ from functools import partial
 
 from querymode._abi import VERSION as ABI_VERSION
 from querymode._abi import FileFormat
+from querymode._call import check, claim, current
 from querymode._private_cache import PrivateCache, entry_key
 from querymode._version import __version__
 from querymode.errors import QueryModeError, error
-from querymode.execute.single import DEFAULT_LIMIT, on_instance
+from querymode.execute.single import engine_share, on_instance
 from querymode.fetch import IoGate
 from querymode.flat_footer import VERSION as FLAT_VERSION
 from querymode.flat_footer import FlatFooter
@@ -113,13 +114,14 @@ def load(
     *,
     gate: IoGate | None = None,
     cache: FooterCache | None = None,
-    limit: int = DEFAULT_LIMIT,
+    limit: int | None = None,
     parquet_expected: bool = True,
 ) -> list[FlatFooter]:
     """The footers of open sources, in their order. INVALID_FORMAT names the source that has none.
 
-    `limit`: bytes of memory for the engine. `parquet_expected`: whether somebody said that these are Parquet
-    files; if not, another format is NOT_SUPPORTED rather than a fault of the file.
+    `limit`: bytes of memory for the engine; what the call may have if not given. `parquet_expected`: whether
+    somebody said that these are Parquet files; if not, another format is NOT_SUPPORTED rather than a fault
+    of the file.
     """
     gate = gate or IoGate()
     cache = cache or _default_cache
@@ -163,7 +165,9 @@ class _Pending:
 
 
 class _Batch:
-    def __init__(self, sources: Sequence[ByteSource], gate: IoGate, cache: FooterCache, limit: int) -> None:
+    def __init__(
+        self, sources: Sequence[ByteSource], gate: IoGate, cache: FooterCache, limit: int | None
+    ) -> None:
         self.sources = sources
         self.gate = gate
         self.cache = cache
@@ -186,9 +190,11 @@ class _Batch:
         pending = self._read_tails(missing)
         for item in pending:
             item.footer_size = _footer_size(item.source, item.tail, self.gate, parquet_expected)
+            _refuse_large(item.source, item.footer_size)
             self.cache.note_footer_size(item.source, item.footer_size)
         pending = [item for item in pending if not self._find_large_on_disk(item, disk)]
         for group in _groups(pending):
+            check()
             self._read_fronts(group)
             blobs = on_instance(partial(_flatten, group=group, gate=self.gate), self.limit)
             for item, blob in zip(group, blobs, strict=True):
@@ -235,6 +241,7 @@ class _Batch:
             item.front = front
 
     def _keep(self, item: _Pending, blob: bytes, disk: OpenedCache) -> None:
+        claim(len(blob), "what the footers of these files say")
         footer = self.footers[item.index] = _flat(blob)
         source = item.source
         if len(self.sources) <= TAILS_KEPT:
@@ -246,12 +253,24 @@ class _Batch:
             disk.write(_disk_key(source.identity), blob)
 
 
+def _refuse_large(source: ByteSource, footer_size: int) -> None:
+    """Before memory is taken for it. What it becomes has to fit beside it."""
+    share = engine_share(current())
+    if footer_size > share // 2:
+        raise error(
+            "MEMORY_EXCEEDED",
+            f"{source.name} has a footer of {footer_size:,} bytes, which takes more than the {share:,} bytes "
+            "that memory= leaves; raise it",
+        )
+
+
 def _groups(pending: list[_Pending]) -> Iterator[list[_Pending]]:
     """Runs whose footers fit in memory together."""
     group: list[_Pending] = []
     size = 0
+    size_max = min(_BATCH_SIZE, engine_share(current()) // 4)
     for item in pending:
-        if group and size + item.footer_size > _BATCH_SIZE:
+        if group and size + item.footer_size > size_max:
             yield group
             group, size = [], 0
         group.append(item)

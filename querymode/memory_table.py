@@ -18,6 +18,7 @@ import struct
 
 from querymode import _abi
 from querymode._abi import TypeTag
+from querymode._call import check, claim
 from querymode.errors import error
 from querymode.types import value_size
 
@@ -42,6 +43,9 @@ LANE_MORSELS = 2
 LANE_COUNT_MAX = 128
 #: Morsels begin at multiples of the engine's chunk, so that chunks are whole.
 CHUNK_ROWS = 16_384
+
+#: What a column of a morsel takes in this process beside its values.
+_COLUMN_SIZE = 512
 
 #: Buffers lie on multiples of this in the engine's memory.
 _ALIGNMENT = 64
@@ -262,6 +266,8 @@ def view_bytes(buffer: Buffer) -> memoryview:
 def cut_morsels(columns: Sequence[HostColumn], row_count: int, rows_max: int) -> Iterator[Morsel]:
     """Morsels of `rows_max` rows, the last one shorter; where rows are unusually large, of fewer."""
     for start in range(0, row_count, rows_max):
+        check()
+        claim(_COLUMN_SIZE * len(columns), "a table of so many columns")
         count = min(rows_max, row_count - start)
         yield from _fitting([slice_column(column, start, count) for column in columns], count)
 

@@ -225,10 +225,13 @@ class QueryMode:
 
         return DataFrame(self, Scan(from_arrow(data, name)))
 
-    def _batches_frame(self, batches: list[bytes], name: str | None) -> DataFrame:
+    def _text_frame(self, parse: Callable[[], list[bytes]], name: str | None) -> DataFrame:
+        """A table of what `parse` makes of a text, within this session's memory."""
         from querymode.qmcb_table import from_qmcb
 
-        return DataFrame(self, Scan(from_qmcb(batches, name)))
+        # It does not wait for running queries to give memory back: the thread that asks may be reading one.
+        with self._call():
+            return DataFrame(self, Scan(from_qmcb(parse(), name)))
 
     # ---- tables in memory; called on the class, they belong to the default session ----
 
@@ -245,8 +248,7 @@ class QueryMode:
         """A table from rows (dicts), or from JSON text: an array of objects, or one object a line."""
         from querymode.text import json_batches
 
-        with self._call():
-            return self._batches_frame(json_batches(rows), name)
+        return self._text_frame(lambda: json_batches(rows), name)
 
     @_of_session
     def from_csv(
@@ -262,11 +264,12 @@ class QueryMode:
         """A table from CSV text. Delimiter, header and types are found out unless given."""
         from querymode.text import csv_batches
 
-        with self._call():
-            batches = csv_batches(
+        return self._text_frame(
+            lambda: csv_batches(
                 text, delimiter=delimiter, header=header, quote=quote, infer_types=infer_types
-            )
-            return self._batches_frame(batches, name)
+            ),
+            name,
+        )
 
     @_of_session
     def from_descriptor(self, descriptor: str | bytes | Mapping[str, Any]) -> DataFrame:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from querymode._abi import TextFormat
+from querymode._call import check, claim
 from querymode.errors import error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
 _HEADER = {False: 0, True: 1, None: 2}
+#: Of rows that become JSON, how many at a time.
+_CHUNK_ROWS = 1024
+#: What the memory is for, in errors.
+_TEXT = "the text"
 
 
 def csv_batches(
@@ -52,17 +57,33 @@ def _dumped(rows: Iterable[Mapping[str, Any]]) -> bytes:
         raise error("INVALID_FORMAT", f"from_json takes a list of dicts, not {type(rows).__name__}")
     from collections.abc import Mapping
 
-    listed = list(rows)
-    for position, row in enumerate(listed):
-        if isinstance(row, Mapping):
-            listed[position] = dict(row)
-        else:
+    encode = json.JSONEncoder(default=_plain, ensure_ascii=False).encode
+    lines = []
+    chunk: list[Any] = []
+    for position, row in enumerate(rows):
+        if not isinstance(row, Mapping):
             kind = type(row).__name__
             raise error("INVALID_FORMAT", f"from_json takes a list of dicts, but row {position} is {kind}")
+        chunk.append(dict(row))
+        if len(chunk) == _CHUNK_ROWS:
+            lines.append(_dumped_chunk(chunk, encode))
+            chunk.clear()
+    if chunk or not lines:
+        lines.append(_dumped_chunk(chunk, encode))
+    claim(sum(map(len, lines)), _TEXT)
+    return b"[%b]" % b",".join(lines)
+
+
+def _dumped_chunk(rows: list[Any], encode: Callable[[object], str]) -> bytes:
+    """These rows without the brackets around them. Long inputs are dumped in chunks, or they could not be
+    interrupted."""
+    check()
     try:
-        return json.dumps(listed, default=_plain, ensure_ascii=False).encode()
+        text = encode(rows)[1:-1].encode()
     except (TypeError, ValueError, RecursionError) as cause:  # a lone surrogate is a ValueError too
         raise error("INVALID_FORMAT", f"these rows cannot be written as JSON: {cause}") from None
+    claim(len(text), _TEXT)
+    return text
 
 
 def _plain(value: object) -> object:
@@ -87,10 +108,13 @@ def _encoded(text: str | bytes | bytearray | memoryview, what: str) -> bytes:
         return bytes(text)
     if not isinstance(text, str):
         raise error("INVALID_FORMAT", f"{what} takes text, not {type(text).__name__}")
+    claim(len(text), _TEXT)
     try:
-        return text.encode()
+        encoded = text.encode()
     except UnicodeEncodeError as cause:
         raise error("INVALID_FORMAT", f"{what}: character {cause.start} is not valid Unicode") from None
+    claim(len(encoded) - len(text), _TEXT)
+    return encoded
 
 
 def _character(text: str, what: str) -> int:

@@ -9,6 +9,7 @@ import time
 
 from querymode import _pool
 from querymode._abi import UNDIVIDED
+from querymode._wasm import give_back_free_memory
 from querymode.errors import MemoryExceededError
 from querymode.execute import threads
 from querymode.execute.batch import drop_batches
@@ -125,6 +126,7 @@ def run(
             with budget.reserve(size, deadline) as reservation:
                 if size > expected or alone:
                     _pool.pool().trim(0)
+                    give_back_free_memory()
                 attempt = QueryRun(
                     last, limits, reservation.size, deadline, alone=alone, export=export, reads=reads
                 )
@@ -132,6 +134,7 @@ def run(
                 answer = attempt.answer()
         except MemoryExceededError:
             if attempt is None or alone or (size >= most and attempt.was_alone):
+                give_back_free_memory()
                 raise
             continue
         if size > expected:
@@ -283,6 +286,8 @@ class QueryRun:
         self.held = 0
         #: The most that its instances and answers held together, about.
         self.peak = 0
+        #: Bytes of answers that were freed since free memory was last given back to the system.
+        self.freed = 0
         self.crossings = 0
         self.pages_skipped = 0
         self._reads = reads

@@ -6,7 +6,8 @@ import threading
 
 from querymode import _pool
 from querymode._abi import FileFormat, OutputState
-from querymode._call import Resumed, current, query_timeout
+from querymode._call import Resumed, claim, current, query_timeout
+from querymode.errors import error
 from querymode.execute import threads
 
 TYPE_CHECKING = False
@@ -78,6 +79,14 @@ def engine_share(call: Call | None) -> int:
     return max(INSTANCE_SIZE_MIN, call.memory - call.claimed)
 
 
+def hold_to_share(instance: Instance) -> None:
+    """After this process has claimed more: the instance may grow by as much less."""
+    share = engine_share(current())
+    if instance.memory_size > share:
+        raise error("MEMORY_EXCEEDED", "this needs more memory than memory= leaves for it; raise it")
+    instance.set_limit(share)
+
+
 def outputs(instance: Instance, query: int, output: Output) -> Iterator[bytes]:
     """Copies of what a call left and of what waits behind it."""
     while True:
@@ -95,7 +104,11 @@ def parse_text(format: int, text: bytes, options: bytes) -> list[bytes]:
         address = instance.alloc(len(text))
         instance.write(address, text)
         query = instance.text_open(format, address, len(text), options)
-        batches = list(outputs(instance, query, instance.query_next(query)))
+        batches = []
+        for batch in outputs(instance, query, instance.query_next(query)):
+            claim(len(batch), "the table of this text")
+            hold_to_share(instance)
+            batches.append(batch)
         instance.query_close(query)
         instance.free(address, len(text))
         return batches

@@ -46,6 +46,9 @@ CANCEL_POLL_SECONDS = 0.005
 #: Of a worker's memory, what a batch of an answer may take: it exists three times for a moment.
 OUTPUT_PART = 16
 OUTPUT_SIZE_MIN = 64 << 10
+#: Where memory is scarce, what has been freed goes back to the system whenever it is so much of it.
+FREED_PART = 16
+FREED_SIZE_MIN = 8 * MIB
 #: Of a stream's memory, what may wait for its reader.
 STREAM_PART = 4
 #: Up to so many rows of partitioned answers, the final plan takes them all at once.
@@ -501,6 +504,17 @@ class StageRun:
         size = drop_batches((batches,))
         with self.lock:
             self.query.held -= size
+            self.query.freed += size
+            is_much = self.query.freed > max(FREED_SIZE_MIN, self.size // FREED_PART)
+            # Most queries are far from their limit, and memory that stays mapped is faster the next time.
+            is_scarce = is_much and self._taken() > self.size // 2
+            if is_scarce:
+                self.query.freed = 0
+        if is_scarce:
+            _wasm.give_back_free_memory()
+
+    def _taken(self) -> int:
+        return self.query.held + sum(instance.memory_size for instance in self.instances)
 
     def _wait_for_reader(self, size: int, lane: int) -> None:
         """A stream's batch waits until what was handed out before leaves room for it."""
@@ -522,7 +536,7 @@ class StageRun:
                 return
             self.query.held += size
             self.held_peak = max(self.held_peak, self.query.held)
-            if self.query.held + sum(other.memory_size for other in self.instances) > self.size:
+            if self._taken() > self.size:
                 raise error(
                     "MEMORY_EXCEEDED",
                     f"the answer needs more than the {self.size / MIB:.0f} MiB of memory=; "
