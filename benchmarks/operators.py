@@ -53,8 +53,8 @@ class Case(NamedTuple):
 
 
 def run(rows: int = ROW_COUNT) -> None:
-    tables = _tables(rows)
-    cases = _cases(rows)
+    tables = make_tables(rows)
+    cases = make_cases(rows)
     _files(tables, [case for case in cases if case.in_files], rows)
     _memory(tables, cases, rows)
     _threads(tables, cases)
@@ -64,7 +64,7 @@ def run(rows: int = ROW_COUNT) -> None:
 # ---- data and queries ----
 
 
-def _tables(rows: int) -> dict[str, pyarrow.Table]:
+def make_tables(rows: int) -> dict[str, pyarrow.Table]:
     """`facts` has keys of few, more and many groups; `items` is joined to it; `shuffled` is to be sorted."""
     random = numpy.random.default_rng(7)
     many, half = rows // 10, rows // 2
@@ -99,7 +99,7 @@ def _texts(numbers: Any) -> Any:
     return pyarrow.compute.binary_join_element_wise(first, pyarrow.array(numbers).cast(pyarrow.string()), "-")
 
 
-def _cases(rows: int) -> list[Case]:
+def make_cases(rows: int) -> list[Case]:
     def group(key: str) -> str:
         return f"select {key}, sum(v) as total, count(*) as n from facts group by {key}"
 

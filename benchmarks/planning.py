@@ -55,21 +55,21 @@ def _plan(session: QueryMode, text: str) -> None:
 # ---- large texts ----
 
 
-def _in_list(number: int) -> str:
+def in_list(number: int) -> str:
     terms = ", ".join(str(number + 7 * term) for term in range(IN_TERMS))
     return f"select id from t0 where id in ({terms})"
 
 
-def _projection(number: int) -> str:
+def projection(number: int) -> str:
     return f"select {', '.join(f'c{i} + {number} as x{i}' for i in range(COLUMNS))} from wide"
 
 
-def _union(number: int) -> str:
+def union(number: int) -> str:
     branches = range(UNION_BRANCHES)
     return " union all ".join(f"select id, v + {number} as v from t0 where id > {i}" for i in branches)
 
 
-def _join(number: int) -> str:
+def join(number: int) -> str:
     """A star of which every second point has a point of its own."""
     joins = " ".join(
         f"join t{i} on t{i}.id = t{i - 1 if i % 2 == 0 else 0}.k{i}" for i in range(1, JOINED_TABLES)
@@ -86,10 +86,10 @@ def _texts(table: Table) -> None:
         session.register(f"t{i}", pyarrow.table({"id": numbers, "v": numbers, **keys}))
     session.register("wide", pyarrow.table({f"c{i}": numbers for i in range(COLUMNS)}))
     cases: dict[str, Text] = {
-        f"IN list of {IN_TERMS} terms": _in_list,
-        f"projection of {COLUMNS} columns": _projection,
-        f"UNION ALL of {UNION_BRANCHES} queries": _union,
-        f"join of {JOINED_TABLES} tables": _join,
+        f"IN list of {IN_TERMS} terms": in_list,
+        f"projection of {COLUMNS} columns": projection,
+        f"UNION ALL of {UNION_BRANCHES} queries": union,
+        f"join of {JOINED_TABLES} tables": join,
     }
     counter = itertools.count(1)
     for name, text in cases.items():
