@@ -16,6 +16,7 @@ import os
 import threading
 import time
 from collections import deque
+from functools import partial
 
 from querymode._call import earlier, query_timeout
 from querymode.errors import QueryModeError, error
@@ -25,7 +26,7 @@ from querymode.store.source import Patience, ReadCancelled
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     from querymode.store import ByteSource, StoreOptions
     from querymode.store.s3 import Listed
@@ -251,16 +252,36 @@ class IoGate:
         deadline: float | None = None,
     ) -> ByteSource:
         """`open_source`, counted; a server that does not answer is not waited for past the deadline."""
-        if not is_remote(path, options) or known is not None:
-            return open_source(path, options, tail_size=tail_size, known=known)
+        if is_remote(path, options) and known is None:
+            return self.begin_open(path, options, tail_size=tail_size).wait(deadline)
+        self.check()
+        return open_source(path, options, known=known)
+
+    def begin_open(
+        self, path: str | os.PathLike[str], options: StoreOptions, *, tail_size: int = 0
+    ) -> Opening:
+        """The same for several on other machines at a time: wait for each, or cancel it."""
+        self.check()
+        size_max = None
         if self.max_bytes is not None:  # a small file may fit even where the tail of a large one would not
-            tail_size = max(0, min(tail_size, self.max_bytes - self.byte_count))
+            size_max = max(0, self.max_bytes - self.byte_count)
+            tail_size = min(tail_size, size_max)
         self._charge(1, tail_size)
-        opening = _Opening(self, lambda: open_source(path, options, tail_size=tail_size))
-        source = opening.wait(deadline)
-        self._refund(1, tail_size)
-        self._charge(source.opening_requests, source.opening_bytes)
-        return source
+        open_ = partial(open_source, path, options, tail_size=tail_size, size_max=size_max)
+        return Opening(self, lambda patience: open_(patience=patience), tail_size)
+
+    def ask(self, call: Callable[[Patience], T], *, deadline: float | None = None) -> T:
+        """One request that reads no range, such as for a page of a listing, made by a thread of the pool."""
+        self.check()
+        self._charge(1, 0)
+        answer: T = _Asking(self, call).wait(deadline)
+        return answer
+
+    def check(self) -> None:
+        """Raises when there is no point in beginning anything."""
+        if self._stopped:
+            raise ReadCancelled
+        Patience(self.deadline, self._cancelled).check()
 
     def read(self, source: ByteSource, offset: int, size: int, *, deadline: float | None = None) -> bytes:
         """One range, now."""
@@ -473,16 +494,23 @@ class _Part(_Job):
         self.ticket._ended(self, failure)
 
 
-class _Opening(_Waiting):
+class _Asking(_Waiting):
     """A call on a thread of the pool, because it cannot be interrupted where it runs."""
 
-    def __init__(self, gate: IoGate, function: Callable[[], ByteSource]) -> None:
+    def __init__(self, gate: IoGate, call: Callable[[Patience], Any]) -> None:
         super().__init__(gate)
-        self.function = function
-        self.results: list[ByteSource] = []
+        self.call = call
+        self.results: list[Any] = []
         self._begin([_Call(self)])
 
-    def wait(self, deadline: float | None = None) -> ByteSource:
+    #: Bytes that were charged for it beforehand.
+    _tail_size = 0
+
+    def _dropped(self, jobs: list[_Job]) -> None:
+        if jobs:
+            self._gate._refund(1, self._tail_size)
+
+    def wait(self, deadline: float | None = None) -> Any:
         try:
             self._join(deadline)
         except BaseException:
@@ -492,16 +520,31 @@ class _Opening(_Waiting):
 
 
 class _Call(_Job):
-    __slots__ = ("opening",)
+    __slots__ = ("asking",)
 
-    def __init__(self, opening: _Opening) -> None:
+    def __init__(self, asking: _Asking) -> None:
         super().__init__()
-        self.opening = opening
+        self.asking = asking
 
     def run(self) -> None:
+        asking = self.asking
         failure: BaseException | None = None
         try:
-            self.opening.results.append(self.opening.function())
+            asking.results.append(asking.call(asking._patience))
         except BaseException as caught:  # handed to the waiting thread, whatever it is
             failure = caught
-        self.opening._ended(self, failure)
+        asking._ended(self, failure)
+
+
+class Opening(_Asking):
+    """A source on its way."""
+
+    def __init__(self, gate: IoGate, call: Callable[[Patience], ByteSource], tail_size: int) -> None:
+        self._tail_size = tail_size
+        super().__init__(gate, call)
+
+    def wait(self, deadline: float | None = None) -> ByteSource:
+        source: ByteSource = super().wait(deadline)
+        self._gate._refund(1, self._tail_size)
+        self._gate._charge(source.opening_requests, source.opening_bytes)
+        return source

@@ -17,7 +17,7 @@ from querymode.catalog import hive, local
 from querymode.catalog.listing import Found
 from querymode.catalog.union import Member, Union
 from querymode.errors import QueryModeError, error
-from querymode.fetch import CONCURRENCY, IoGate
+from querymode.fetch import IoGate
 from querymode.file_table import FileTable
 from querymode.footer import default_cache, load, read_many
 from querymode.store import LocalFile, StoreOptions, display_name
@@ -28,6 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping
 
+    from querymode.fetch import Opening
     from querymode.flat_footer import FlatFooter
     from querymode.footer import FooterCache
     from querymode.store import ByteSource
@@ -131,7 +132,7 @@ def _find(where: object, opening: _Opening, *, alone: bool = True) -> list[Found
     if scheme in ("s3", "s3a"):
         from querymode.catalog import s3
 
-        found = s3.find(path, options)
+        found = s3.find(path, options, opening.gate)
         return _object_or_folder(path, opening) if alone and _is_unlisted(found) else found
     if "*" in path.partition("?")[0]:
         raise error(
@@ -167,7 +168,7 @@ def _object_or_folder(url: str, opening: _Opening) -> list[Found]:
         if failure.code != "TABLE_NOT_FOUND":
             raise
         try:
-            return s3.folder(url.partition("://")[2], opening.options)
+            return s3.folder(url.partition("://")[2], opening.options, opening.gate)
         except QueryModeError:
             raise failure from None
     return [found]
@@ -233,9 +234,10 @@ class _Opening:
         return [pair for pair in pairs if id(pair[1]) not in others]
 
     def _opener(self, file: Found, source: ByteSource, footer: FlatFooter) -> Callable[[], ByteSource]:
-        if source.local:
+        if isinstance(source, LocalFile):
             return partial(_open_again, file.path, self.options, source.identity, footer, self.cache)
-        # It holds no descriptor, and each of its reads asks for this version only. The tail has served.
+        # It holds no descriptor, and each of its reads asks for this version only, or it holds all there is
+        # of a file whose server sends no parts. The tail has served.
         source.tail = b""
         return partial(_same, source)
 
@@ -247,18 +249,20 @@ class _Opening:
 
     def _open_together(self, files: list[Found]) -> list[ByteSource]:
         """Opening waits for an answer, so that many are asked at a time."""
-        if all(file.known is not None for file in files) or len(files) == 1:
-            return [self.open_remote(file) for file in files]
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(min(CONCURRENCY, len(files)), "querymode-open") as executor:
-            futures = [executor.submit(self.open_remote, file) for file in files]
-            try:
-                return [future.result() for future in futures]
-            except BaseException:
-                executor.shutdown(wait=False, cancel_futures=True)
-                self.gate.cancel()  # wakes those that wait for an answer
-                raise
+        openings: dict[int, Opening] = {}
+        try:
+            for index, file in enumerate(files):
+                if file.known is None:
+                    tail_size = self.cache.opening_size(display_name(file.path))
+                    openings[index] = self.gate.begin_open(file.path, self.options, tail_size=tail_size)
+            return [
+                openings[index].wait() if index in openings else self.open_remote(file)
+                for index, file in enumerate(files)
+            ]
+        except BaseException:
+            for opening in openings.values():
+                opening.cancel()
+            raise
 
 
 def _is_remote(file: Found) -> bool:

@@ -17,33 +17,34 @@ from querymode.store.s3 import list_prefix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from querymode.fetch import IoGate
     from querymode.store import StoreOptions
 
 
-def find(url: str, options: StoreOptions) -> list[Found]:
-    """The objects of a URL: one object, a folder or a pattern."""
+def find(url: str, options: StoreOptions, gate: IoGate) -> list[Found]:
+    """The objects of a URL: one object, a folder or a pattern. `gate`: through which pages are asked for."""
     path = url.partition("://")[2]
     key = path.partition("/")[2]
     name = key.rpartition("/")[2]
     if has_wildcards(key):
-        return glob(path, options)
+        return glob(path, options, gate)
     if not name:
-        return folder(path, options)
+        return folder(path, options, gate)
     if "." not in name:  # more probably a folder: S3 itself knows neither
         try:
-            return folder(path, options)
+            return folder(path, options, gate)
         except QueryModeError as failure:
             if failure.code != "TABLE_NOT_FOUND":
                 raise
     return [Found(url, (), name, is_named=True)]
 
 
-def folder(path: str, options: StoreOptions) -> list[Found]:
+def folder(path: str, options: StoreOptions, gate: IoGate) -> list[Found]:
     """`path`: bucket and key."""
     root = f"s3://{path.rstrip('/')}/"
     found: list[Found] = []
     top: set[str] = set()
-    for listed in list_prefix(root, options):
+    for listed in list_prefix(root, options, gate.ask):
         names = listed.url[len(root) :].split("/")
         if len(names) > 1:
             top.add(ICEBERG if is_iceberg_metadata(names) else names[0])
@@ -55,11 +56,11 @@ def folder(path: str, options: StoreOptions) -> list[Found]:
     return choose(found, root)
 
 
-def glob(path: str, options: StoreOptions) -> list[Found]:
+def glob(path: str, options: StoreOptions, gate: IoGate) -> list[Found]:
     base, parts = split_pattern(path)
     start = len(f"s3://{base}")
     found: list[Found] = []
-    for listed in list_prefix(f"s3://{path[: wildcard_index(path)]}", options):
+    for listed in list_prefix(f"s3://{path[: wildcard_index(path)]}", options, gate.ask):
         names = listed.url[start:].split("/")
         if listed.url == f"s3://{path}":  # a name that looks like a pattern
             return [Found(listed.url, (), names[-1], listed)]

@@ -41,11 +41,14 @@ def open_source(
     *,
     tail_size: int = 0,
     known: Listed | None = None,
+    patience: Patience | None = None,
+    size_max: int | None = None,
 ) -> ByteSource:
     """Opens a path or URL for reading.
 
     `tail_size`: how much of the end a remote source brings along when it is opened, in the same request; see
     `ByteSource.read_tail`. `known`: what a listing said about an object, so that nothing has to be asked.
+    `patience`: of who waits for it. `size_max`: bytes that may be read where there is only all or nothing.
     """
     options = options or StoreOptions()
     assert tail_size >= 0
@@ -56,11 +59,11 @@ def open_source(
     if scheme in ("http", "https"):
         from querymode.store.http import HttpSource
 
-        return HttpSource(text, options, tail_size)
+        return HttpSource(text, options, tail_size, patience=patience, size_max=size_max)
     if scheme in ("s3", "s3a"):
         from querymode.store.s3 import S3Source
 
-        return S3Source(text, options, tail_size, known)
+        return S3Source(text, options, tail_size, known, patience=patience)
     raise error(
         "NOT_SUPPORTED",
         f"{display_name(text)}: {scheme}:// is not known here; give a path, or an http(s):// or s3:// URL",

@@ -24,11 +24,14 @@ from querymode.store.remote import (
     TransientError,
     check_answer,
     connect_seconds,
+    first_answer,
     first_range,
+    is_certificate_problem,
     refusal,
     retry_after_seconds,
     retrying,
     sent_too_much,
+    whole_body,
 )
 from querymode.store.source import changed
 
@@ -39,7 +42,6 @@ if TYPE_CHECKING:
 
     import urllib3
 
-    from querymode.errors import QueryModeError
     from querymode.store.location import HttpUrl
     from querymode.store.options import StoreOptions
     from querymode.store.source import Patience
@@ -53,7 +55,15 @@ _DRAIN_SIZE_MAX = 64 << 10
 
 
 class HttpSource(RemoteSource):
-    def __init__(self, url: str, options: StoreOptions, tail_size: int = 0) -> None:
+    def __init__(
+        self,
+        url: str,
+        options: StoreOptions,
+        tail_size: int = 0,
+        *,
+        patience: Patience | None = None,
+        size_max: int | None = None,
+    ) -> None:
         super().__init__(options)
         self._url = parse_http(url)
         self.name = self._url.name
@@ -61,11 +71,14 @@ class HttpSource(RemoteSource):
         self._settings = options.settings(self._url.origin + self._url.path)
         self._headers = _headers(self._settings, self._url)
         self._place = self._url
-        self._whole: bytes | None = None
+        #: What a server without ranges sent.
+        self._whole: memoryview | None = None
+        #: Of that, what there is a budget for.
+        self._size_max = size_max
         self._etag: str | None = None
         self._modified: str | None = None
-        patience = options.patience()
-        retrying(lambda: self._open(tail_size, patience), self.name, options, patience)
+        waiting = patience or options.patience()
+        retrying(lambda: self._open(tail_size, waiting), self.name, options, waiting)
         self.identity = self._identity()
 
     # ---- opening ----
@@ -82,27 +95,20 @@ class HttpSource(RemoteSource):
                 if answer.status == 206:
                     raise error("QUERY_FAILED", f"{self.name}: the server does not say how large the file is")
                 return self._open_whole(answer, patience)
-            if tail_size and not span.is_tail(tail_size):
+            if not first_answer(self.name, span, tail_size):
                 # A server that misreads "the last bytes": the size is all it needs to tell.
                 return self._open(0, patience)
-            data = answer.body(span.end - span.start, patience)
-        self._check_length(data, span.end - span.start)
+            data = whole_body(self.name, answer.chunks(patience), span.end - span.start)
         self.size = span.total
         self.tail = data if tail_size else b""
         self.opening_bytes = len(data)
         return None
 
-    def _check_length(self, data: bytes, size: int) -> None:
-        if len(data) < size:
-            raise TransientError("the answer broke off")
-        if len(data) > size:
-            raise sent_too_much(self.name)
-
     def _open_unsatisfied(self, answer: _Answer, tail_size: int, patience: Patience) -> None:
         """An empty file has no range; neither has anything at a server that refuses our kind of range."""
         if (answer.header("Content-Range") or "").replace(" ", "").endswith("*/0"):
             self.size = 0
-            self._keep_whole(b"")
+            self._keep_whole(memoryview(b""))
         elif tail_size:
             self._open(0, patience)
         else:
@@ -112,41 +118,48 @@ class HttpSource(RemoteSource):
         """The server does not send ranges. What it sends is kept."""
         import warnings
 
-        limit = self.options.whole_file_limit()
         announced = answer.length()
-        if announced is not None and announced > limit:
-            raise self._too_large(f"has {announced} bytes", limit)
-        data = answer.body(limit + 1, patience)
-        if len(data) > limit:
-            raise self._too_large("is larger", limit)
         if announced is not None:
-            self._check_length(data, announced)
+            self._check_whole(announced, f"has {announced} bytes")
+        data = bytearray()
+        for chunk in answer.chunks(patience):
+            data += chunk
+            self._check_whole(len(data), "is larger")
+        if announced is not None and len(data) < announced:
+            raise TransientError("the answer broke off")
+        if announced is not None and len(data) > announced:
+            raise sent_too_much(self.name)
         self.size = self.opening_bytes = len(data)
-        self._keep_whole(data)
+        self._keep_whole(memoryview(data).toreadonly())
         warnings.warn(
             f"{self.name}: the server does not answer range requests, so the whole file was read "
             f"({len(data)} bytes)",
             stacklevel=2,
         )
 
-    def _keep_whole(self, data: bytes) -> None:
+    def _keep_whole(self, data: memoryview) -> None:
         self._whole = data
         self.local = True  # from now on nothing is asked of the server
 
-    def _too_large(self, how: str, limit: int) -> QueryModeError:
-        return error(
-            "QUERY_FAILED",
-            f"{self.name}: the server does not answer range requests, and the file {how}, more than the "
-            f'{limit} that are read whole; download it, or raise storage_options["whole_file_limit"]',
-        )
+    def _check_whole(self, size: int, how: str) -> None:
+        limit, budget = self.options.whole_file_limit(), self._size_max
+        what = f"{self.name}: the server does not answer range requests, and the file {how}, more than the"
+        remedy = 'download it, or raise storage_options["whole_file_limit"]'
+        if size > limit:
+            raise error("QUERY_FAILED", f"{what} {limit} that are read whole; {remedy}")
+        if budget is not None and size > budget:
+            raise error(
+                "BUDGET_EXCEEDED", f"{what} {budget} that max_bytes= leaves; raise it, or download it"
+            )
 
     def _identity(self) -> Hashable:
         from hashlib import sha256
 
+        if self._whole is not None:  # its bytes say more than its date, which is one of seconds
+            return ("http", self.name, self.size, sha256(self._whole).hexdigest())
         if self._etag is None and self._modified is None:
-            # Nothing to recognise it by: its bytes, or else nothing but this one source.
-            digest = os.urandom(16).hex() if self._whole is None else sha256(self._whole).hexdigest()
-            return ("http", self.name, self.size, digest)
+            # Nothing to recognise it by, but this one source.
+            return ("http", self.name, self.size, os.urandom(16).hex())
         target = sha256(self._url.target.encode()).hexdigest()  # the query may be a secret
         return ("http", self.name, target, self._etag, self._modified, self.size)
 
@@ -159,6 +172,7 @@ class HttpSource(RemoteSource):
             return super().read_into(ranges, patience=patience)
         patience = patience or self.options.patience()
         for offset, target in self.checked(ranges):
+            patience.check()
             patience.deliver(target, self._whole[offset : offset + len(target)])
         return None
 
@@ -272,24 +286,16 @@ class _Answer:
 
     def length(self) -> int | None:
         try:
-            return int(self.header("Content-Length") or "")
+            size = int(self.header("Content-Length") or "")
         except ValueError:
             return None
+        return size if size >= 0 else None
 
     def chunks(self, patience: Patience) -> Iterator[bytes]:
         """What there is of the body, as it comes."""
         while chunk := self._read():
             yield chunk
             patience.check()
-
-    def body(self, size_max: int, patience: Patience) -> bytes:
-        """The body, or a little more than `size_max` bytes of it."""
-        data = bytearray()
-        for chunk in self.chunks(patience):
-            data += chunk
-            if len(data) >= size_max:
-                break
-        return bytes(data)
 
     def _read(self) -> bytes:
         from urllib3.exceptions import HTTPError
@@ -345,10 +351,7 @@ def _send(
 
 def _refuse_certificate(place: HttpUrl, failure: BaseException) -> None:
     """A certificate does not become right by asking again."""
-    import ssl
-
-    causes = [failure, *failure.args, failure.__cause__, failure.__context__]
-    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+    if is_certificate_problem(failure):
         raise error(
             "QUERY_FAILED",
             f"{place.name}: the server's certificate could not be verified; give its authority as "
@@ -393,6 +396,8 @@ def _new_manager(ca_file: str | None, verify: bool, proxy: str | None) -> urllib
 
     import urllib3
 
+    from querymode.store.connections import attend
+
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except OSError:  # an SSLError too
@@ -402,7 +407,9 @@ def _new_manager(ca_file: str | None, verify: bool, proxy: str | None) -> urllib
         context.verify_mode = ssl.CERT_NONE
     # As many kept connections as there are threads that read (fetch.py), and some for direct reads.
     if proxy is None:
-        return urllib3.PoolManager(num_pools=64, maxsize=24, ssl_context=context)
+        manager = urllib3.PoolManager(num_pools=64, maxsize=24, ssl_context=context)
+        attend(manager)
+        return manager
     from urllib.parse import unquote, urlsplit
 
     parts = urlsplit(proxy)
@@ -411,7 +418,9 @@ def _new_manager(ca_file: str | None, verify: bool, proxy: str | None) -> urllib
         login = urllib3.make_headers(
             proxy_basic_auth=f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         )
-    return urllib3.ProxyManager(proxy, num_pools=64, maxsize=24, ssl_context=context, proxy_headers=login)
+    proxies = urllib3.ProxyManager(proxy, num_pools=64, maxsize=24, ssl_context=context, proxy_headers=login)
+    attend(proxies)
+    return proxies
 
 
 def _proxy(place: HttpUrl, settings: dict[str, Any]) -> str | None:

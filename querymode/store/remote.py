@@ -1,7 +1,8 @@
 """What remote sources share: asking again, and going on where an answer broke off.
 
 Worth asking again: connections that fail or break, silence, and answers that say "later" (408, 429, 5xx).
-Everything else is an error at once. Causes are not chained: their texts may hold signed URLs.
+Everything else is an error at once, also what nobody foresaw: servers answer anything, and libraries stumble
+over it in many ways. Causes are not chained: their texts may hold signed URLs.
 """
 
 from __future__ import annotations
@@ -10,15 +11,14 @@ import random
 import time
 from contextlib import closing
 
-from querymode.errors import error
-from querymode.store.source import ByteSource, changed
+from querymode.errors import QueryModeError, error
+from querymode.store.source import ByteSource, ReadCancelled, changed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
     from typing import TypeVar
 
-    from querymode.errors import QueryModeError
     from querymode.store.options import StoreOptions
     from querymode.store.source import Patience
 
@@ -29,6 +29,8 @@ CHUNK_SIZE = 256 << 10
 #: The longest that a server's Retry-After is obeyed.
 RETRY_AFTER_SECONDS_MAX = 10.0
 _CONNECT_SECONDS_MAX = 10.0
+#: No object is larger; a server that says so is wrong.
+SIZE_MAX = (1 << 63) - 1
 
 #: Statuses after which the same question may get another answer.
 TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -85,7 +87,7 @@ def retrying(attempt: Callable[[], T], name: str, options: StoreOptions, patienc
     for number in range(1, options.attempts + 1):
         patience.check()
         try:
-            return attempt()
+            return _attempted(attempt, name, patience)
         except TransientError as failure:
             reason, retry_after = failure.reason, failure.retry_after
         pause = _pause(number, retry_after, options.back_off)
@@ -94,6 +96,20 @@ def retrying(attempt: Callable[[], T], name: str, options: StoreOptions, patienc
         patience.sleep(pause)
     patience.check()  # a query that has just timed out should say so, rather than blame the network
     raise _gave_up(name, reason, number)
+
+
+def _attempted(attempt: Callable[[], T], name: str, patience: Patience) -> T:
+    try:
+        with patience.reading():
+            return attempt()
+    except (QueryModeError, TransientError, ReadCancelled, Warning):
+        raise
+    except MemoryError:
+        problem = error("MEMORY_EXCEEDED", f"this process has no memory left for what {name} sent")
+    except Exception as failure:
+        patience.check()  # a connection that we hung up on ends in many ways
+        problem = odd_answer(name, f"an answer that cannot be understood ({type(failure).__name__})")
+    raise problem
 
 
 def _pause(number: int, retry_after: float | None, back_off: float) -> float:
@@ -142,7 +158,8 @@ class ContentRange:
             parsed = cls(int(start), int(last) + 1, int(total))
         except ValueError:
             return None
-        return parsed if unit.lower() == "bytes" and 0 <= parsed.start < parsed.end <= parsed.total else None
+        is_sound = 0 <= parsed.start < parsed.end <= parsed.total <= SIZE_MAX
+        return parsed if unit.lower() == "bytes" and is_sound else None
 
     def is_tail(self, size: int) -> bool:
         return self.end == self.total and self.end - self.start == min(size, self.total)
@@ -159,6 +176,50 @@ def check_answer(name: str, answer: ContentRange | None, offset: int, size: int,
         raise error("QUERY_FAILED", f"{name}: the server answered with another range than it was asked for")
     if answer.total != total:
         raise changed(name)
+
+
+def is_certificate_problem(failure: BaseException) -> bool:
+    import ssl
+
+    # Libraries wrap errors in arguments, or chain them, or both.
+    causes: list[object] = [failure]
+    for _ in range(4):
+        if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+            return True
+        wrapped = [cause for cause in causes if isinstance(cause, BaseException)]
+        causes = [
+            inner
+            for cause in wrapped
+            for inner in (*cause.args, *getattr(cause, "kwargs", {}).values(), cause.__cause__)
+        ]
+    return False
+
+
+def odd_answer(name: str, what: str) -> QueryModeError:
+    return error(
+        "QUERY_FAILED",
+        f"{name}: the server sent {what}; check that the address is right, and what stands between",
+    )
+
+
+def first_answer(name: str, answer: ContentRange, tail_size: int) -> bool:
+    """Whether the answer to `first_range` is what was asked for; False: a server that misreads tails."""
+    if tail_size:
+        return answer.is_tail(tail_size)
+    check_answer(name, answer, 0, 1, answer.total)
+    return True
+
+
+def whole_body(name: str, chunks: Iterable[bytes], size: int) -> bytes:
+    """The chunks of an answer of known size."""
+    data = bytearray()
+    for chunk in chunks:
+        data += chunk
+        if len(data) > size:
+            raise sent_too_much(name)
+    if len(data) < size:
+        raise TransientError("the answer broke off")
+    return bytes(data)
 
 
 def sent_too_much(name: str) -> QueryModeError:

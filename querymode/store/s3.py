@@ -3,29 +3,34 @@
 A source is opened with one GET for its tail (or first byte), whose errors say more than those of HEAD. Every
 later range carries If-Match. boto3 signs, pools connections and finds credentials; asking again is ours, so
 that it ends with the query. Clients are made once per endpoint, region and credentials, and shared.
+What a server leaves out of its answers, or puts into them, is an error of ours, whatever boto3 makes of it.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from functools import partial
 
-from querymode.errors import error
+from querymode.errors import QueryModeError, error
 from querymode.store.location import parse_s3
 from querymode.store.options import is_true
 from querymode.store.remote import (
     CHUNK_SIZE,
+    SIZE_MAX,
     TRANSIENT_STATUSES,
     ContentRange,
     RemoteSource,
     TransientError,
     check_answer,
     connect_seconds,
+    first_answer,
     first_range,
+    is_certificate_problem,
+    odd_answer,
     refusal,
     retry_after_seconds,
     retrying,
+    whole_body,
 )
 from querymode.store.source import changed
 
@@ -34,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from typing import Any, TypeVar
 
-    from querymode.errors import QueryModeError
     from querymode.store.options import StoreOptions
     from querymode.store.source import Patience
 
@@ -47,23 +51,33 @@ _CREDENTIAL_CODES = frozenset(
     {"AccessDenied", "ExpiredToken", "InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch"}
 )
 _MISSING_CODES = frozenset({"NoSuchKey", "NoSuchBucket", "404"})
+#: Requests that one call of boto3 may make. It follows a bucket to another region by itself: it asks, is sent
+#: away, asks where the bucket is, and asks there. A server that goes on like that would be asked for ever.
+_REQUESTS_MAX = 4
+#: Pages of a listing in a row that hold no object, though there are more.
+_EMPTY_PAGES_MAX = 1000
 
 
 class Listed:
     """An object of a listing: enough to open it without asking for it first."""
 
-    __slots__ = ("etag", "modified", "size", "url")
+    __slots__ = ("etag", "size", "url")
 
-    def __init__(self, url: str, size: int, etag: str, modified: float) -> None:
+    def __init__(self, url: str, size: int, etag: str) -> None:
         self.url = url
         self.size = size
         self.etag = etag
-        self.modified = modified
 
 
 class S3Source(RemoteSource):
     def __init__(
-        self, url: str, options: StoreOptions, tail_size: int = 0, known: Listed | None = None
+        self,
+        url: str,
+        options: StoreOptions,
+        tail_size: int = 0,
+        known: Listed | None = None,
+        *,
+        patience: Patience | None = None,
     ) -> None:
         super().__init__(options)
         self._bucket, self._key = parse_s3(url)
@@ -74,8 +88,8 @@ class S3Source(RemoteSource):
         self._settings = ClientSettings(options.settings(self.name), options.timeout)
         self._etag = ""
         if known is None:
-            patience = options.patience()
-            retrying(lambda: self._open(tail_size, patience), self.name, options, patience)
+            waiting = patience or options.patience()
+            retrying(lambda: self._open(tail_size, waiting), self.name, options, waiting)
         else:
             self.size, self._etag = known.size, known.etag
         version = self._etag or os.urandom(16).hex()  # nothing to recognise it by: never the same
@@ -93,11 +107,9 @@ class S3Source(RemoteSource):
                 return self._open_empty()
             if span is None:
                 raise error("QUERY_FAILED", f"{self.name}: the server does not answer range requests")
-            if tail_size and not span.is_tail(tail_size):
+            if not first_answer(self.name, span, tail_size):
                 return self._open(0, patience)
-            data = b"".join(body.chunks(patience))
-        if len(data) < span.end - span.start:
-            raise TransientError("the answer broke off")
+            data = whole_body(self.name, body.chunks(patience), span.end - span.start)
         self.size, self._etag = span.total, str(answer.get("ETag", ""))
         self.tail = data if tail_size else b""
         self.opening_bytes = len(data)
@@ -107,6 +119,8 @@ class S3Source(RemoteSource):
         """An empty object has no range."""
         self.opening_requests += 1
         answer = self._call("head_object", Bucket=self._bucket, Key=self._key)
+        if "ContentLength" not in answer:
+            raise odd_answer(self.name, "an answer without the object's size")
         if answer["ContentLength"] != 0:
             raise changed(self.name)
         self.size, self._etag = 0, str(answer.get("ETag", ""))
@@ -129,7 +143,7 @@ class S3Source(RemoteSource):
         return self._call("get_object", Bucket=self._bucket, Key=self._key, Range=span, **conditions)
 
     def _call(self, method: str, **arguments: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = _translated(
+        answer: dict[str, Any] = _asked(
             self.name, lambda: getattr(self._settings.client(), method)(**arguments)
         )
         return answer
@@ -157,10 +171,11 @@ class _Body:
 
     def _read(self) -> bytes:
         from botocore.exceptions import BotoCoreError
+        from urllib3.exceptions import HTTPError
 
         try:
             data: bytes = self._body.read(CHUNK_SIZE)
-        except (BotoCoreError, OSError) as failure:
+        except (BotoCoreError, HTTPError, OSError) as failure:
             raise _connection_problem(self._name, failure) from None
         return data
 
@@ -175,45 +190,109 @@ class _Body:
 # ---- listing ----
 
 
-def list_prefix(url: str, options: StoreOptions) -> Iterator[Listed]:
+def list_prefix(
+    url: str,
+    options: StoreOptions,
+    ask: Callable[[Callable[[Patience], list[Listed]]], list[Listed]] | None = None,
+) -> Iterator[Listed]:
     """The objects whose keys begin with the URL's key, in the order of their keys.
 
     A folder is a prefix that ends in a slash. What merely begins like an allowed path is not below it.
+    `ask`: calls what asks for a page, for somebody with more or less patience than the options have.
     """
-    bucket, prefix = parse_s3(url)
-    options.access.s3(bucket, prefix[: prefix.rfind("/") + 1])
-    name = f"s3://{bucket}/{prefix}"
-    settings = ClientSettings(options.settings(name), options.timeout)
-    patience = options.patience()
-    token: dict[str, str] = {}
-    while True:
-        page = retrying(partial(_list_page, settings, name, bucket, prefix, token), name, options, patience)
-        for item in page.get("Contents", ()):
-            yield Listed(
-                f"s3://{bucket}/{item['Key']}", item["Size"], item["ETag"], item["LastModified"].timestamp()
-            )
-        if not page.get("IsTruncated"):
-            return
-        token = {"ContinuationToken": page["NextContinuationToken"]}
+    listing = _Listing(url, options)
+    while not listing.is_complete:
+        yield from listing.next_page(options.patience()) if ask is None else ask(listing.next_page)
 
 
-def _list_page(
-    settings: ClientSettings, name: str, bucket: str, prefix: str, token: dict[str, str]
-) -> dict[str, Any]:
-    page: dict[str, Any] = _translated(
-        name, lambda: settings.client().list_objects_v2(Bucket=bucket, Prefix=prefix, **token)
-    )
-    return page
+class _Listing:
+    """A listing, page by page. Its server says whether there is more, and need not be believed for ever."""
+
+    def __init__(self, url: str, options: StoreOptions) -> None:
+        self._bucket, self._prefix = parse_s3(url)
+        options.access.s3(self._bucket, self._prefix[: self._prefix.rfind("/") + 1])
+        self.name = f"s3://{self._bucket}/{self._prefix}"
+        self.is_complete = False
+        self._options = options
+        self._settings = ClientSettings(options.settings(self.name), options.timeout)
+        self._token: str | None = None
+        #: Tokens and first keys of the pages so far: a new page has others.
+        self._seen: set[tuple[str, str]] = set()
+        self._empty_count = 0
+
+    def next_page(self, patience: Patience) -> list[Listed]:
+        page = retrying(self._ask, self.name, self._options, patience)
+        found = [self._listed(item) for item in page.get("Contents") or ()]
+        self._note_first(found)
+        self.is_complete = not page.get("IsTruncated")
+        if not self.is_complete:
+            token = page.get("NextContinuationToken")
+            if not token or self._was_seen("token", str(token)):
+                raise self._endless("says that there is more, but not how to go on")
+            self._token = str(token)
+        return found
+
+    def _ask(self) -> dict[str, Any]:
+        token = {} if self._token is None else {"ContinuationToken": self._token}
+        return _asked(
+            self.name,
+            lambda: self._settings.client().list_objects_v2(
+                Bucket=self._bucket, Prefix=self._prefix, **token
+            ),
+        )
+
+    def _listed(self, item: dict[str, Any]) -> Listed:
+        key, size = item.get("Key"), item.get("Size")
+        if not isinstance(key, str) or not isinstance(size, int) or not 0 <= size <= SIZE_MAX:
+            raise odd_answer(self.name, "a listing whose objects lack a name or a size")
+        if not key.startswith(self._prefix):
+            raise odd_answer(self.name, "a listing of objects that lie elsewhere")
+        return Listed(f"s3://{self._bucket}/{key}", size, str(item.get("ETag") or ""))
+
+    def _note_first(self, found: list[Listed]) -> None:
+        self._empty_count = 0 if found else self._empty_count + 1
+        if self._empty_count > _EMPTY_PAGES_MAX:
+            raise self._endless("goes on without an object")
+        if found and self._was_seen("key", found[0].url):
+            raise self._endless("repeats itself")
+
+    def _was_seen(self, kind: str, text: str) -> bool:
+        known = (kind, text) in self._seen
+        self._seen.add((kind, text))
+        return known
+
+    def _endless(self, how: str) -> QueryModeError:
+        return odd_answer(self.name, f"a listing that {how}")
 
 
 # ---- errors ----
 
 
-def _translated(name: str, call: Callable[[], T]) -> T:
+class _TooManyRequests(Exception):
+    """boto3 goes in circles."""
+
+
+_this_call = threading.local()
+
+
+def _count_request(**_: object) -> None:
+    """Called by boto3 before each of its requests."""
+    left = getattr(_this_call, "requests_left", None)
+    if left == 0:
+        raise _TooManyRequests
+    if left is not None:
+        _this_call.requests_left = left - 1
+
+
+def _asked(name: str, call: Callable[[], T]) -> T:
+    """What a call of boto3 answers; its errors become ours."""
     from botocore import exceptions
 
+    _this_call.requests_left = _REQUESTS_MAX
     try:
         return call()
+    except (QueryModeError, MemoryError):
+        raise
     except exceptions.ClientError as failure:
         problem = _client_problem(name, failure.response)
     except (
@@ -226,6 +305,12 @@ def _translated(name: str, call: Callable[[], T]) -> T:
         problem = _connection_problem(name, failure)
     except (exceptions.BotoCoreError, ValueError) as failure:
         problem = error("QUERY_FAILED", f"{name} could not be asked for: {type(failure).__name__} in boto3")
+    except (_TooManyRequests, RecursionError):
+        problem = odd_answer(name, "one redirection after the other")
+    except Exception as failure:
+        problem = odd_answer(name, f"an answer that boto3 does not understand ({type(failure).__name__})")
+    finally:
+        _this_call.requests_left = None
     # Outside of the handlers: what boto3 raised may quote endpoints and keys, so it is no context of ours.
     raise problem
 
@@ -236,7 +321,8 @@ def _client_problem(name: str, answer: dict[str, Any]) -> Exception:
     status = int(metadata.get("HTTPStatusCode", 0))
     if status in TRANSIENT_STATUSES or code in _TRANSIENT_CODES:
         wait = retry_after_seconds(metadata.get("HTTPHeaders", {}).get("retry-after"))
-        return TransientError(f"the server answered with status {status} {code}".rstrip(), wait)
+        shown = f" {code}" if code in _TRANSIENT_CODES else ""  # theirs may be any text
+        return TransientError(f"the server answered with status {status}{shown}", wait)
     if code in ("InvalidRange", "416") or status == 416:
         return _Unsatisfiable()
     if code in ("PreconditionFailed", "412"):
@@ -267,7 +353,7 @@ def _no_credentials(name: str) -> QueryModeError:
 def _connection_problem(name: str, failure: BaseException) -> Exception:
     from botocore import exceptions
 
-    if isinstance(failure, exceptions.SSLError):
+    if is_certificate_problem(failure):
         return error(
             "QUERY_FAILED",
             f"{name}: the server's certificate could not be verified; give its authority as "
@@ -353,7 +439,7 @@ class ClientSettings:
         )
         access_key, secret_key, session_token = self.credentials or (None, None, None)
         session = boto3.session.Session(botocore_session=_new_session())
-        return session.client(
+        client = session.client(
             "s3",
             region_name=self.region or session.region_name or "us-east-1",
             endpoint_url=self.endpoint,
@@ -363,6 +449,20 @@ class ClientSettings:
             verify=self.ca_file or (None if self.verify else False),
             config=config,
         )
+        client.meta.events.register_first("before-send.s3", _count_request)
+        _attend(client)
+        return client
+
+
+def _attend(client: Any) -> None:
+    """Lets reads that are stopped hang up. boto3 has no door for that; without it, they end by time-outs."""
+    from querymode.store.connections import attend
+
+    sessions: Any = getattr(getattr(client, "_endpoint", None), "http_session", None)
+    manager: Any = getattr(sessions, "_manager", None)
+    if hasattr(manager, "pool_classes_by_scheme"):
+        attend(manager)
+        sessions._pool_classes_by_scheme = manager.pool_classes_by_scheme  # of proxies
 
 
 def _new_session() -> Any:

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 
 from querymode._call import query_timeout
 from querymode.errors import error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
     from types import TracebackType
     from typing import Self
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 #: How often a `cancelled` function is asked while nothing else happens.
 _POLL_SECONDS = 0.05
+#: socket.SHUT_RDWR, without loading that module for local files.
+_SHUT_RDWR = 2
 
 
 class ReadCancelled(Exception):
@@ -36,16 +40,18 @@ class ReadCancelled(Exception):
 class Patience:
     """How long somebody waits for bytes, and whether they still do.
 
-    One thread reads, any thread may `stop` it. `deadline` is a moment of `time.monotonic()`.
+    Some threads read, any thread may `stop` them. `deadline` is a moment of `time.monotonic()`.
     """
 
-    __slots__ = ("_cancelled", "_stopped", "_writing", "deadline")
+    __slots__ = ("_cancelled", "_lock", "_readings", "_stopped", "_writing", "deadline")
 
     def __init__(self, deadline: float | None = None, cancelled: Callable[[], bool] | None = None) -> None:
         self.deadline = deadline
         self._cancelled = cancelled
         self._stopped = threading.Event()
         self._writing = threading.Lock()
+        self._lock = threading.Lock()
+        self._readings: set[Reading] = set()
 
     def check(self) -> None:
         """Raises when there is no point in going on."""
@@ -73,15 +79,76 @@ class Patience:
         """A block in which the caller's views may be written: `stop` waits for its end."""
         return _Writing(self)
 
-    def deliver(self, target: memoryview, data: bytes) -> None:
+    def deliver(self, target: memoryview, data: bytes | memoryview) -> None:
         with self.writing():
             target[: len(data)] = data
+
+    def reading(self) -> Reading:
+        """A block in which this thread asks another machine: `stop` hangs up on its connections."""
+        return Reading(self)
 
     def stop(self) -> None:
         """No view is written after this has returned."""
         self._stopped.set()
+        with self._lock:
+            for reading in self._readings:
+                reading.hang_up()
         with self._writing:
             pass
+
+
+_this_thread = threading.local()
+
+
+def current_reading() -> Reading | None:
+    """What this thread is at, if it asks another machine."""
+    return getattr(_this_thread, "reading", None)
+
+
+class Reading:
+    """One attempt to get an answer, and the connections it uses.
+
+    A server that sends a byte now and then keeps a thread for ever, whatever the time-outs between two bytes
+    are. So whoever stops waiting shuts the connection, by a descriptor of our own: the connection's may by
+    then be closed, and be that of another file.
+    """
+
+    __slots__ = ("_outer", "_sockets", "patience")
+
+    def __init__(self, patience: Patience) -> None:
+        self.patience = patience
+        self._sockets: dict[int, socket.socket] = {}
+        self._outer: Reading | None = None
+
+    def __enter__(self) -> Self:
+        self._outer = current_reading()
+        _this_thread.reading = self
+        with self.patience._lock:
+            self.patience._readings.add(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _this_thread.reading = self._outer
+        with self.patience._lock:
+            self.patience._readings.discard(self)
+            sockets, self._sockets = list(self._sockets.values()), {}
+        for connection in sockets:
+            connection.close()
+
+    def hold(self, number: int, connection: socket.socket) -> None:
+        """`connection` is a duplicate, ours from now on, of the descriptor `number`."""
+        with self.patience._lock:
+            before = self._sockets.pop(number, None)
+            self._sockets[number] = connection
+            if self.patience._stopped.is_set():
+                self.hang_up()
+        if before is not None:
+            before.close()
+
+    def hang_up(self) -> None:
+        for connection in self._sockets.values():
+            with suppress(OSError):  # the other side was faster
+                connection.shutdown(_SHUT_RDWR)
 
 
 class _Writing:
