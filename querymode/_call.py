@@ -119,6 +119,12 @@ def claim(size: int, what: str) -> None:
         call.claim(size, what)
 
 
+def deadline() -> float | None:
+    """When this thread's call has to be done."""
+    call = current()
+    return None if call is None else call.deadline
+
+
 def opening_gate() -> IoGate | None:
     """What this thread's call opens tables through."""
     call = current()

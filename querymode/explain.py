@@ -6,6 +6,8 @@ Every node has its estimated rows; scans of files say what would be read and wha
 
 from __future__ import annotations
 
+from functools import partial
+
 from querymode.errors import error
 from querymode.estimate import Estimator
 from querymode.file_table import FileTable
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from querymode._wasm import Instance
     from querymode.execute.profile import Profile
+    from querymode.fetch import IoGate
     from querymode.lower import Branch, Stage
     from querymode.session import QueryMode
 
@@ -204,14 +207,16 @@ class Foreseen:
         self._session = session
         self._work = work
         self._stages = (last, stage)
+        from querymode._call import deadline
         from querymode.execute.single import on_instance
+        from querymode.fetch import IoGate
 
-        on_instance(self._ask)
+        gate = IoGate(deadline=deadline())
+        on_instance(partial(self._ask, gate), gate=gate)
 
-    def _ask(self, instance: Instance) -> None:
+    def _ask(self, gate: IoGate, instance: Instance) -> None:
         from querymode.execute.files import FileScan, Worker
         from querymode.execute.local import worker_size
-        from querymode.fetch import IoGate
 
         work = self._work
         assert isinstance(work.source, FileTable)
@@ -220,7 +225,7 @@ class Foreseen:
             work.source,
             work.columns,
             work.pruning,
-            IoGate(),
+            gate,
             has_filter=work.has_filter,
             rows_needed=rows_needed,
             memory=worker_size(*self._stages, self._session._budget.total, self._session._limits()),

@@ -10,6 +10,7 @@ import struct
 from functools import partial
 
 from querymode._abi import FileFormat, TypeTag
+from querymode._call import deadline
 from querymode.errors import QueryModeError, error
 from querymode.execute.files import open_file
 from querymode.execute.single import on_instance
@@ -215,11 +216,11 @@ class FileReport:
 
     def pages(self, row_group: int, leaf: int, limit: int | None = None) -> list[dict[str, Any]]:
         """The pages of a column chunk, the first `limit` of them."""
-        gate = IoGate()
+        gate = IoGate(deadline=deadline())
         source = self._file.open()
         try:
             walk = _PageWalk(self, source, gate, row_group, leaf)
-            pages = on_instance(partial(walk.run, limit=limit))
+            pages = on_instance(partial(walk.run, limit=limit), gate=gate)
             source.verify_unchanged()
             return pages
         except BaseException:

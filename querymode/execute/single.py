@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from querymode._call import Call
     from querymode._wasm import Instance, Output
+    from querymode.fetch import IoGate
 
     T = TypeVar("T")
 
@@ -26,10 +27,11 @@ DEFAULT_LIMIT = 2 << 30
 INSTANCE_SIZE_MIN = 8 << 20
 
 
-def on_instance(task: Callable[[Instance], T], limit: int | None = None) -> T:
+def on_instance(task: Callable[[Instance], T], limit: int | None = None, *, gate: IoGate | None = None) -> T:
     """Runs `task` with an instance of the pool; Ctrl-C and the deadline of this thread's call stop it.
 
-    `limit`: bytes of memory for the engine; what the call has left of its memory if not given.
+    `limit`: bytes of memory for the engine; what the call has left of its memory if not given. `gate`: of the
+    task's own, through which it reads; stopped with it.
     """
     call = current()
     if limit is None:
@@ -63,6 +65,8 @@ def on_instance(task: Callable[[Instance], T], limit: int | None = None) -> T:
             raise query_timeout()
     except BaseException:
         abandoned.set()
+        if gate is not None:
+            gate.cancel()
         for instance in instances:  # none while the engine is still being compiled
             instance.cancel()
             done.wait(threads.CANCEL_SECONDS)
