@@ -18,9 +18,9 @@ import time
 from collections import deque
 from functools import partial
 
-from querymode._call import earlier, query_timeout
+from querymode._call import claim, current, earlier, query_timeout
 from querymode.errors import QueryModeError, error
-from querymode.store import is_remote, open_source
+from querymode.store import display_name, is_remote, open_source
 from querymode.store.source import Patience, ReadCancelled
 
 TYPE_CHECKING = False
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any, TypeVar
 
+    from querymode._call import Call
     from querymode.store import ByteSource, StoreOptions
     from querymode.store.s3 import Listed
 
@@ -262,12 +263,11 @@ class IoGate:
     ) -> Opening:
         """The same for several on other machines at a time: wait for each, or cancel it."""
         self.check()
-        size_max = None
         if self.max_bytes is not None:  # a small file may fit even where the tail of a large one would not
-            size_max = max(0, self.max_bytes - self.byte_count)
-            tail_size = min(tail_size, size_max)
+            tail_size = max(0, min(tail_size, self.max_bytes - self.byte_count))
         self._charge(1, tail_size)
-        open_ = partial(open_source, path, options, tail_size=tail_size, size_max=size_max)
+        admit = partial(self._admit, display_name(os.fspath(path)), current())
+        open_ = partial(open_source, path, options, tail_size=tail_size, admit=admit)
         return Opening(self, lambda patience: open_(patience=patience), tail_size)
 
     def ask(self, call: Callable[[Patience], T], *, deadline: float | None = None) -> T:
@@ -347,6 +347,19 @@ class IoGate:
                 )
             self.request_count += requests
             self.byte_count += size
+
+    def _admit(self, name: str, call: Call | None, size: int) -> None:
+        """Raises if the budgets have no room for a file that comes as a whole, before it is here."""
+        whole = f"{name}: the server sends the file only as a whole, and its {size} bytes are more than"
+        if self.max_bytes is not None and self.byte_count + size > self.max_bytes:
+            raise error(
+                "BUDGET_EXCEEDED",
+                f"{whole} max_bytes={self.max_bytes} leaves; raise it, or download the file",
+            )
+        if call is not None and call.memory is not None and call.claimed + size > call.memory:
+            raise error(
+                "MEMORY_EXCEEDED", f"{whole} memory={call.memory} leaves; raise it, or download the file"
+            )
 
     def _refund(self, requests: int, size: int) -> None:
         with self._lock:
@@ -547,4 +560,6 @@ class Opening(_Asking):
         source: ByteSource = super().wait(deadline)
         self._gate._refund(1, self._tail_size)
         self._gate._charge(source.opening_requests, source.opening_bytes)
+        if source.held_size:
+            claim(source.held_size, source.name)
         return source

@@ -19,6 +19,8 @@ from querymode.store.source import ByteSource, Patience, ReadCancelled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from querymode.store.s3 import Listed
 
 __all__ = [
@@ -42,13 +44,13 @@ def open_source(
     tail_size: int = 0,
     known: Listed | None = None,
     patience: Patience | None = None,
-    size_max: int | None = None,
+    admit: Callable[[int], None] | None = None,
 ) -> ByteSource:
     """Opens a path or URL for reading.
 
     `tail_size`: how much of the end a remote source brings along when it is opened, in the same request; see
     `ByteSource.read_tail`. `known`: what a listing said about an object, so that nothing has to be asked.
-    `patience`: of who waits for it. `size_max`: bytes that may be read where there is only all or nothing.
+    `patience`: of who waits for it. `admit`: where a server sends all or nothing, raises if all is too much.
     """
     options = options or StoreOptions()
     assert tail_size >= 0
@@ -59,7 +61,7 @@ def open_source(
     if scheme in ("http", "https"):
         from querymode.store.http import HttpSource
 
-        return HttpSource(text, options, tail_size, patience=patience, size_max=size_max)
+        return HttpSource(text, options, tail_size, patience=patience, admit=admit)
     if scheme in ("s3", "s3a"):
         from querymode.store.s3 import S3Source
 

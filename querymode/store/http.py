@@ -37,7 +37,7 @@ from querymode.store.source import changed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Generator, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
     from typing import Any
 
     import urllib3
@@ -62,7 +62,7 @@ class HttpSource(RemoteSource):
         tail_size: int = 0,
         *,
         patience: Patience | None = None,
-        size_max: int | None = None,
+        admit: Callable[[int], None] | None = None,
     ) -> None:
         super().__init__(options)
         self._url = parse_http(url)
@@ -73,8 +73,7 @@ class HttpSource(RemoteSource):
         self._place = self._url
         #: What a server without ranges sent.
         self._whole: memoryview | None = None
-        #: Of that, what there is a budget for.
-        self._size_max = size_max
+        self._admit = admit
         self._etag: str | None = None
         self._modified: str | None = None
         waiting = patience or options.patience()
@@ -129,7 +128,7 @@ class HttpSource(RemoteSource):
             raise TransientError("the answer broke off")
         if announced is not None and len(data) > announced:
             raise sent_too_much(self.name)
-        self.size = self.opening_bytes = len(data)
+        self.size = self.opening_bytes = self.held_size = len(data)
         self._keep_whole(memoryview(data).toreadonly())
         warnings.warn(
             f"{self.name}: the server does not answer range requests, so the whole file was read "
@@ -142,15 +141,15 @@ class HttpSource(RemoteSource):
         self.local = True  # from now on nothing is asked of the server
 
     def _check_whole(self, size: int, how: str) -> None:
-        limit, budget = self.options.whole_file_limit(), self._size_max
-        what = f"{self.name}: the server does not answer range requests, and the file {how}, more than the"
-        remedy = 'download it, or raise storage_options["whole_file_limit"]'
+        limit = self.options.whole_file_limit()
         if size > limit:
-            raise error("QUERY_FAILED", f"{what} {limit} that are read whole; {remedy}")
-        if budget is not None and size > budget:
             raise error(
-                "BUDGET_EXCEEDED", f"{what} {budget} that max_bytes= leaves; raise it, or download it"
+                "QUERY_FAILED",
+                f"{self.name}: the server does not answer range requests, and the file {how}, more than the "
+                f'{limit} that are read whole; download it, or raise storage_options["whole_file_limit"]',
             )
+        if self._admit is not None:
+            self._admit(size)
 
     def _identity(self) -> Hashable:
         from hashlib import sha256

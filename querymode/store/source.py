@@ -180,6 +180,8 @@ class ByteSource:
     #: What opening it has already cost.
     opening_requests: int = 0
     opening_bytes: int = 0
+    #: Bytes of it that are in memory, and stay there.
+    held_size: int = 0
     #: The last bytes, where opening brought them along.
     tail: bytes = b""
 
