@@ -147,8 +147,8 @@ def column_not_found(name: str, columns: Iterable[str], *, table: str | None = N
     """Names the nearest spelling and the columns there are."""
     known = list(columns)
     shown = ", ".join(known[:20]) + (f", … ({len(known)} in all)" if len(known) > 20 else "")
-    nearest = _nearest(name, known)
-    hint = f" Did you mean {nearest!r}?" if nearest is not None else ""
+    near = nearest(name, known)
+    hint = f" Did you mean {near!r}?" if near is not None else ""
     where = f" in {table}" if table else ""
     return error(
         "COLUMN_NOT_FOUND",
@@ -158,7 +158,8 @@ def column_not_found(name: str, columns: Iterable[str], *, table: str | None = N
     )
 
 
-def _nearest(name: str, known: list[str]) -> str | None:
+def nearest(name: str, known: list[str]) -> str | None:
+    """The name that was probably meant."""
     # difflib is loaded only when somebody misspelt something.
     from difflib import get_close_matches
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Rows are gathered for a row group until they have this many bytes.
 ROW_GROUP_SIZE_MAX = 128 << 20
+#: Rows that become Python values at a time.
+PART_ROWS = 1024
 COMPRESSIONS = ("zstd", "snappy", "gzip", "brotli", "lz4", "none")
 
 
@@ -83,6 +85,8 @@ def _target(session: QueryMode, path: object) -> str:
     target = local_path(text, session.root)
     if not os.path.basename(target) or os.path.isdir(target):
         raise error("QUERY_FAILED", f"{target} is a folder; give the name of a file")
+    if os.path.exists(target) and not os.path.isfile(target):  # moving a file there would replace it
+        raise error("QUERY_FAILED", f"{target} is a device, pipe or socket; give the name of a file")
     return session._store_options().access.local(target)
 
 
@@ -254,12 +258,16 @@ def json_rows(frame: DataFrame) -> Iterator[str]:
 
 
 def column_batches(frame: DataFrame) -> Iterator[list[list[Any]]]:
-    """By batch, the values of each column. Names may repeat, so rows as dicts would lose some."""
-    from querymode.qmcb import column_values, decode_columnar_batch
+    """By some rows, the values of each column. Names may repeat, so rows as dicts would lose some."""
+    from querymode.qmcb import column_values, decode_columnar_batch, sliced_column
 
     session = frame._session
     for data in session._stream_qmcb(frame._node, session._limits()):
-        yield [column_values(column) for column in decode_columnar_batch(data).columns]
+        batch = decode_columnar_batch(data)
+        # A batch may have 100,000 rows, and whoever reads them may stop after two.
+        for start in range(0, batch.row_count, PART_ROWS):
+            stop = min(start + PART_ROWS, batch.row_count)
+            yield [column_values(sliced_column(column, start, stop)) for column in batch.columns]
 
 
 def _arrow_schema(frame: DataFrame) -> pyarrow.Schema:

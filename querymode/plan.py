@@ -388,6 +388,20 @@ def known_counts(node: Node) -> list[int] | None:
     return counts
 
 
+def known_row_count(node: Node) -> int | None:
+    """How many rows an answer has, where that is known without reading one."""
+    if isinstance(node, Scan):
+        return node.source.row_count
+    return known_row_count(node.input) if isinstance(node, (Project, Sort)) else None
+
+
+def comes_whole(node: Node) -> bool:
+    """Whether an answer's first row comes when all of it has been computed."""
+    while isinstance(node, (Filter, Project, Limit, MapBatches)):
+        node = node.input
+    return isinstance(node, (GroupBy, Sort))
+
+
 def is_file_aggregate(node: Node) -> bool:
     """Aggregates over whole files, which their footers may answer."""
     if not isinstance(node, GroupBy) or node.keys or not isinstance(node.input, Scan):

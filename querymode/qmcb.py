@@ -15,6 +15,7 @@ that touches rows (concatenating, slicing, merging) is done by the engine.
 
 from __future__ import annotations
 
+from array import array
 from itertools import chain, pairwise, repeat
 from struct import Struct, calcsize, iter_unpack, unpack
 
@@ -590,6 +591,45 @@ def column_values(column: ColumnarColumn) -> list[Any]:
     """All values of a column, as in `columnar_batch_to_rows`."""
     _check_weightless([column], column.row_count)
     return _values(column, column.row_count)
+
+
+def sliced_column(column: ColumnarColumn, start: int, stop: int) -> ColumnarColumn:
+    """Some rows as a column of their own. Values stay where they are; offsets and bits are copied."""
+    assert 0 <= start <= stop <= column.row_count
+    data_type, tag = column.data_type, column.data_type.tag
+    data, offsets, children = _bytes_of(column.data, "data"), None, column.children
+    if has_offsets(data_type):
+        given = _bytes_of(column.offsets, "offsets").cast("I")[start : stop + 1].tolist()
+        first, last = given[0], given[-1]
+        offsets = array("I", [offset - first for offset in given])
+        data, children = data[first:last], tuple(sliced_column(child, first, last) for child in children)
+    elif tag == TypeTag.STRUCTURE:
+        children = tuple(sliced_column(child, start, stop) for child in children)
+    elif tag == TypeTag.BOOL:
+        data = memoryview(_sliced_bits(data, start, stop))
+    else:
+        size = value_size(data_type)
+        data = data[start * size : stop * size]
+    nulls = column.null_bitmap
+    bits = None if nulls is None else _sliced_bits(_bytes_of(nulls, "bits"), start, stop)
+    return ColumnarColumn(
+        column.name,
+        column.dtype,
+        data,
+        stop - start,
+        offsets,
+        null_bitmap=bits,
+        data_type=data_type,
+        children=children,
+    )
+
+
+def _sliced_bits(bits: memoryview, start: int, stop: int) -> bytes:
+    size = _bitmap_size(stop - start)
+    if start % 8 == 0:
+        return bytes(bits[start // 8 : start // 8 + size])
+    shifted = int.from_bytes(bits[start // 8 : _bitmap_size(stop)], "little") >> start % 8
+    return shifted.to_bytes(size + 1, "little")[:size]
 
 
 def read_column_value(column: ColumnarColumn, row: int) -> Any:

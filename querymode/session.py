@@ -97,11 +97,12 @@ class QueryMode:
             raise error("QUERY_FAILED", "storage_options is a dict of settings")
         self.root = os.fspath(root)
         self.storage_options = dict(storage_options or {})
-        self.buckets = _texts(buckets, "buckets") or ()
-        if self.buckets:
-            from querymode.buckets import check_buckets
+        if self.storage_options:
+            from querymode.store.settings import check_settings
 
-            check_buckets(self.buckets)
+            check_settings(self.storage_options)
+        if buckets is not None:
+            raise error("NOT_SUPPORTED", "buckets= is for tables that are written, which is not possible yet")
         self.allowed_paths = _texts(allowed_paths, "allowed_paths")
         self.allow_network = bool(allow_network)
         self.memory = parse_size(memory, "memory")
@@ -121,7 +122,8 @@ class QueryMode:
 
         `memory`: what all running queries of this object may use together, as bytes or "512MiB".
         `threads`: workers of a query; the cores of this machine if not given. `timeout`: seconds a query
-        may take. `storage_options`: credentials and settings of S3 and HTTP. `allowed_paths`: if given, no
+        may take. `storage_options`: credentials and settings of S3 and HTTP; a key that is a URL holds those
+        of what lies below it, and a name that nothing reads is refused. `allowed_paths`: if given, no
         path outside of these is opened, whoever names it. `allow_network`: False refuses http(s) and s3.
         `hardened`: also interrupt the engine where it does not look for a cancellation itself, which costs
         speed.
@@ -174,6 +176,11 @@ class QueryMode:
         `hive_types={"year": "int64"}` gives them types, `hive_partitioning=False` leaves them out.
         `verify_crc=True` checks the checksums of pages.
         """
+        if infer_types is not True:
+            raise error(
+                "NOT_SUPPORTED",
+                "infer_types= is for text files, which table() does not read yet; from_csv takes it",
+            )
         for option, value in (("snapshot_id", snapshot_id), ("ref", ref), ("version", version)):
             if value is not None:
                 raise error("NOT_SUPPORTED", f"{option}= is for tables with versions, which are not read yet")

@@ -17,8 +17,8 @@ usage: querymode "SELECT …" [OPTIONS] | COMMAND
 
   querymode "SELECT …"     runs SQL; tables are files in quotes: FROM 'data/*.parquet'
   querymode -f FILE        the same, from a file; - reads stdin
-    --format FORMAT        table, csv, json, ndjson, markdown, parquet or arrow
-    -o FILE                writes the answer there
+    --format FORMAT        table, csv, tsv, json, ndjson, markdown, parquet or arrow
+    -o FILE                writes the answer there; its ending says what: .csv .tsv .json .parquet …
     --threads N, --memory SIZE, --timeout SECONDS
   querymode head FILE      the first rows
   querymode count FILE     how many rows there are
@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()  # what fails now would fail, with a traceback, at exit
         return status
     except KeyboardInterrupt:
+        _discard_output()  # whoever reads it may have stopped
         return 130
     except BrokenPipeError:
         # Whoever read our output has seen enough.

@@ -10,10 +10,12 @@ if TYPE_CHECKING:
     from querymode.export import Format
     from querymode.frame import DataFrame
 
-FORMATS = ("table", "csv", "json", "ndjson", "markdown", "parquet", "arrow")
+FORMATS = ("table", "csv", "tsv", "json", "ndjson", "markdown", "parquet", "arrow")
 _BINARY = ("parquet", "arrow")
 _ENDINGS = {
+    ".txt": "table",
     ".csv": "csv",
+    ".tsv": "tsv",
     ".json": "json",
     ".ndjson": "ndjson",
     ".jsonl": "ndjson",
@@ -68,7 +70,13 @@ def _format_of(request: Request) -> str:
         return request.format
     if request.output is None:
         return "table"
-    return _ENDINGS.get(os.path.splitext(request.output)[1].lower(), "table")
+    ending = os.path.splitext(request.output)[1].lower()
+    if ending not in _ENDINGS:
+        raise WrongUsage(
+            f"{request.output}: its ending does not say what to write; give it one of {' '.join(_ENDINGS)}, "
+            f"or a --format ({', '.join(FORMATS)})"
+        )
+    return _ENDINGS[ending]
 
 
 def _text_of(request: Request) -> str:
@@ -107,8 +115,8 @@ def _writer(chosen: str) -> Format:
     from querymode import export
     from querymode.cli import query_table
 
-    if chosen == "csv":
-        return export.CsvFormat()
+    if chosen in ("csv", "tsv"):
+        return export.CsvFormat("\t" if chosen == "tsv" else ",")
     if chosen in ("json", "ndjson"):
         return export.JsonFormat(lines=chosen == "ndjson")
     if chosen == "parquet":
@@ -136,7 +144,12 @@ def parsed(words: list[str]) -> Request:
     parser.add_argument(
         "--format", choices=FORMATS, help="of the answer (default: by the ending of -o, or table)"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the answer to a file, replacing it")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write the answer to a file, replacing it: " + " ".join(_ENDINGS),
+    )
     parser.add_argument("--threads", type=int, metavar="N", help="workers (default: the machine's cores)")
     parser.add_argument("--memory", default="2GiB", metavar="SIZE", help="of all workers (default: 2GiB)")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="end the query after this long")

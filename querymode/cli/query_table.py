@@ -1,5 +1,8 @@
 """Answers of queries as tables: drawn to fit the terminal, plain aligned text elsewhere, or Markdown.
 
+A terminal shows some rows, and no more are read. Elsewhere all rows are written as they come: columns of text
+are as wide as the titles and the first rows need, and a later cell that is wider moves the rest of its line.
+
 ┌────┬───────┐
 │ id │ name  │      numbers to the right; cells are cut with … where a table would be wider than the
 ├────┼───────┤      terminal, then columns in the middle are left out, and rows in the middle where
@@ -13,9 +16,10 @@ import os
 import sys
 from collections import deque
 
-from querymode.cli.table import align, display_width, is_number, is_terminal, terminal_width
+from querymode.cli.table import Aligned, align, display_width, is_number, is_terminal, terminal_width
 from querymode.cli.values import printable, shortened, to_text
 from querymode.export import Format, column_batches
+from querymode.plan import comes_whole, known_row_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +28,10 @@ if TYPE_CHECKING:
 
     from querymode.frame import DataFrame
 
-#: Rows that are drawn, half of them from the end.
+#: Rows that are drawn, half of them from the end where that is known.
 DRAWN_ROWS_MAX = 40
+#: Rows of an answer that comes whole are counted as far as this.
+COUNTED_ROWS_MAX = 10_000
 CELL_MAX = 200
 #: A column is not made narrower than this, but left out.
 _COLUMN_WIDTH_MIN = 6
@@ -54,20 +60,35 @@ def print_answer(frame: DataFrame) -> None:
         for line in frame.rows:
             print(line["explain_value"])
         return
-    table = TextTable(frame)
-    if not is_terminal():
-        _print_aligned(table, _rows(frame))
+    if is_terminal():
+        _print_preview(frame)
         return
+    for _, text in _aligned_parts(TextTable(frame), frame):
+        sys.stdout.write(text)
+        sys.stdout.flush()  # whoever reads it may need no more
+
+
+def _print_preview(frame: DataFrame) -> None:
+    table = TextTable(frame)
     half = DRAWN_ROWS_MAX // 2
-    first: list[list[str]] = []
-    last: deque[list[str]] = deque(maxlen=half)
+    known = known_row_count(frame._node)
+    # What is there anyway is counted; otherwise nothing is read for the sake of a number.
+    counted_max = COUNTED_ROWS_MAX if comes_whole(frame._node) else DRAWN_ROWS_MAX
+    first: list[Sequence[Any]] = []
+    last: deque[Sequence[Any]] = deque(maxlen=half)
     total = 0
-    for row in _rows(frame):
+    for row in _rows(frame.limit(counted_max + 1)):
         total += 1
-        (first if len(first) < half else last).append(table.cells(row))
+        (first if len(first) < DRAWN_ROWS_MAX else last).append(row)
+    if total > counted_max:
+        print("\n".join(table.drawn([*map(table.cells, first), [_GAP] * len(table.titles)])))
+        rows = f"more than {counted(counted_max)}" if known is None else counted(known)
+        print(f"{rows}, the first {DRAWN_ROWS_MAX} of them shown")
+        return
+    cells = [*map(table.cells, (*first, *last))]
     if total > DRAWN_ROWS_MAX:
-        first.append([_GAP] * len(table.titles))
-    print("\n".join(table.drawn([*first, *last])))
+        cells = [*cells[:half], [_GAP] * len(table.titles), *cells[-half:]]
+    print("\n".join(table.drawn(cells)))
     print(counted(total) + (f", {DRAWN_ROWS_MAX} of them shown" if total > DRAWN_ROWS_MAX else ""))
 
 
@@ -83,6 +104,21 @@ def _rows(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
 def _print_aligned(table: TextTable, rows: Iterable[Sequence[Any]]) -> None:
     for line in align(table.titles, [table.cells(row) for row in rows], table.right):
         print(line)
+
+
+def _aligned_parts(table: TextTable, frame: DataFrame) -> Iterator[tuple[int, str]]:
+    """An answer as text, part by part, each with the number of its rows."""
+    aligned: Aligned | None = None
+    for columns in column_batches(frame):
+        rows = [table.cells(row) for row in zip(*columns, strict=True)]
+        lines = []
+        if aligned is None:
+            aligned = Aligned(table.titles, rows, table.right)
+            lines = aligned.head()
+        lines += map(aligned.line, rows)
+        yield len(rows), "\n".join(lines) + "\n"
+    if aligned is None:
+        yield 0, "\n".join(Aligned(table.titles, (), table.right).head()) + "\n"
 
 
 class TextTable:
@@ -200,11 +236,11 @@ class TableFormat(Format):
     """Plain aligned text, for files."""
 
     def write(self, frame: DataFrame, file: BinaryIO) -> int:
-        table = TextTable(frame)
-        rows = [table.cells(row) for row in _rows(frame)]
-        for line in align(table.titles, rows, table.right):
-            file.write(f"{line}\n".encode())
-        return len(rows)
+        total = 0
+        for rows, text in _aligned_parts(TextTable(frame), frame):
+            file.write(text.encode())
+            total += rows
+        return total
 
 
 class MarkdownFormat(Format):

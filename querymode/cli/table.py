@@ -58,13 +58,28 @@ def _draw(titles: Sequence[str], rows: Collection[Sequence[str]], right: Sequenc
 
 def align(titles: Sequence[str], rows: Collection[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
     """Lines of plain text."""
-    widths = [max(map(display_width, column)) for column in zip(titles, *rows, strict=True)]
-    for line in (titles, ["-" * width for width in widths], *rows):
-        cells = []
-        for cell, width, to_right in zip(line, widths, right, strict=True):
+    aligned = Aligned(titles, rows, right)
+    yield from aligned.head()
+    yield from map(aligned.line, rows)
+
+
+class Aligned:
+    """Plain text in columns, as wide as the titles and these rows need. Wider cells of others are not cut."""
+
+    def __init__(self, titles: Sequence[str], rows: Collection[Sequence[str]], right: Sequence[bool]) -> None:
+        self._titles = titles
+        self._widths = [max(map(display_width, column)) for column in zip(titles, *rows, strict=True)]
+        self._right = right
+
+    def head(self) -> list[str]:
+        return [self.line(self._titles), self.line(["-" * width for width in self._widths])]
+
+    def line(self, cells: Sequence[str]) -> str:
+        padded = []
+        for cell, width, to_right in zip(cells, self._widths, self._right, strict=True):
             padding = " " * (width - display_width(cell))
-            cells.append(padding + cell if to_right else cell + padding)
-        yield "  ".join(cells).rstrip()
+            padded.append(padding + cell if to_right else cell + padding)
+        return "  ".join(padded).rstrip()
 
 
 def display_width(text: str) -> int:

@@ -41,6 +41,11 @@ def _plain_text(value: Any) -> str:
 
 def to_text(value: Any) -> str:
     """One line, without characters that a terminal would obey. NULL is written so."""
+    kind = type(value)
+    if kind is str:
+        return printable(value)
+    if kind is int:
+        return str(value)
     if value is None:
         return "NULL"
     if isinstance(value, (bytes, bytearray)):

@@ -32,6 +32,7 @@ from querymode.store.remote import (
     retrying,
     whole_body,
 )
+from querymode.store.settings import plain_name
 from querymode.store.source import changed
 
 TYPE_CHECKING = False
@@ -385,7 +386,7 @@ class ClientSettings:
     )
 
     def __init__(self, settings: dict[str, Any], timeout: float) -> None:
-        given = {_plain(key): value for key, value in settings.items() if value is not None}
+        given = {plain_name(key): value for key, value in settings.items() if value is not None}
 
         def first(*names: str) -> Any:
             return next((given[name] for name in names if name in given), None)
@@ -484,14 +485,6 @@ _loader: Any = None
 _CLIENTS_MAX = 32
 _lock = threading.Lock()
 _clients: dict[tuple[Any, ...], Any] = {}
-
-
-def _plain(key: str) -> str:
-    """`AWS_ACCESS_KEY_ID`, `aws_access_key_id`, `s3.access-key-id` and `access_key_id` are one name."""
-    key = key.lower().replace("-", "_").replace(".", "_")
-    for prefix in ("aws_", "s3_", "client_"):
-        key = key.removeprefix(prefix)
-    return key
 
 
 def _endpoint(value: Any, given: dict[str, Any]) -> str | None:

@@ -15,11 +15,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from querymode import qmcb, types
+from querymode import QueryMode, qmcb, types
 from querymode._abi import TYPE_DEPTH_MAX, TimeUnit, TypeTag
 from querymode.errors import ColumnNotFoundError, InvalidFormatError, QueryModeError, SchemaMismatchError
 from querymode.qmcb import (
@@ -849,3 +850,26 @@ def test_merge_in_the_engine() -> None:
     falling = [batch(0, [nan, 3, 1, 0], null_last=True), batch(1, [3, 2])]
     merged = columnar_batch_to_rows(columnar_k_way_merge(falling, "f", "desc", 4))
     assert str([(row["f"], row["s"]) for row in merged]) == str([(nan, 0), (3.0, 0), (3.0, 1), (2.0, 1)])
+
+
+def test_slices_of_columns() -> None:
+    rows = [
+        None
+        if row % 11 == 3
+        else {
+            "flag": row % 3 == 0 if row % 5 else None,
+            "small": row if row % 7 else None,
+            "text": "é" * (row % 4),
+            "items": [None if item % 2 else f"i{item}" for item in range(row % 4)] if row % 6 else None,
+            "pairs": [[{"x": row, "y": [row]}] * (row % 3)],
+        }
+        for row in range(100)
+    ]
+    table = pa.table(
+        {"a": rows, "n": pa.nulls(100), "v": pa.array([[1.0, 2.0]] * 100, pa.list_(pa.float32(), 2))}
+    )
+    for data in QueryMode.from_arrow(table).collect().to_qmcb():
+        for column in qmcb.decode_columnar_batch(data).columns:
+            values = qmcb.column_values(column)
+            for start, stop in ((0, 100), (0, 0), (100, 100), (8, 33), (3, 4), (13, 99), (64, 100)):
+                assert qmcb.column_values(qmcb.sliced_column(column, start, stop)) == values[start:stop]
