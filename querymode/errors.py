@@ -7,6 +7,8 @@ them), so all fields survive pickling.
 
 from __future__ import annotations
 
+from querymode._secrets import hide
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class QueryModeError(Exception):
-    """A request that could not be answered: `code` says why in a stable word."""
+    """A request that could not be answered: `code` says why in a stable word. It shows no credentials."""
 
     default_code = "QUERY_FAILED"
 
@@ -27,11 +29,12 @@ class QueryModeError(Exception):
         column: str | None = None,
         offset: int | None = None,
     ) -> None:
+        message = hide(message)
         super().__init__(message)
         self.code = code
         self.message = message
-        self.table = table
-        self.column = column
+        self.table = hide(table) if isinstance(table, str) else table
+        self.column = hide(column) if isinstance(column, str) else column
         self.offset = offset
 
     def __str__(self) -> str:

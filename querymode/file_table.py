@@ -57,7 +57,7 @@ class Origin:
     @property
     def is_secret(self) -> bool:
         """Whether an address holds what nobody else may see: a password, or a query that may be signed."""
-        from querymode.store.location import has_secrets
+        from querymode._secrets import has_secrets
 
         return any(map(has_secrets, (self.where,) if isinstance(self.where, str) else self.where))
 

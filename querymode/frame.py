@@ -7,6 +7,7 @@ that misspelt it.
 from __future__ import annotations
 
 from querymode._abi import AggregateOp
+from querymode._secrets import hide
 from querymode.bind import output_name
 from querymode.errors import column_not_found, error
 from querymode.expr import (
@@ -68,7 +69,8 @@ class DataFrame(FilterMethods, ColumnMethods, JoinMethods, OutputMethods):
         return {name: str(data_type) for name, data_type in self._node.schema}
 
     def __repr__(self) -> str:
-        return "<DataFrame: " + ", ".join(f"{name}: {kind}" for name, kind in self.dtypes().items()) + ">"
+        columns = ", ".join(f"{name}: {kind}" for name, kind in self.dtypes().items())
+        return f"<DataFrame: {hide(columns)}>"
 
     # ---- rows ----
 
@@ -245,7 +247,7 @@ class DataFrame(FilterMethods, ColumnMethods, JoinMethods, OutputMethods):
         from querymode.explain import explain
 
         with self._session._call():
-            return explain(self._session, self._node, analyze=analyze, format=format)
+            return hide(explain(self._session, self._node, analyze=analyze, format=format))
 
     def describe(self) -> list[dict[str, Any]]:
         """Per column: type, rows, NULLs, least and greatest value; from metadata where that is enough."""

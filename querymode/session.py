@@ -10,6 +10,7 @@ import time
 from types import FunctionType
 
 from querymode._call import opening_gate
+from querymode._secrets import hide
 from querymode.errors import TableNotFoundError, error
 from querymode.file_table import Origin
 from querymode.frame import DataFrame
@@ -131,7 +132,7 @@ class QueryMode:
         return cls(*arguments, **options)
 
     def __repr__(self) -> str:
-        return f"<QueryMode root={self.root!r} memory={self.memory >> 20}MiB threads={self.threads}>"
+        return f"<QueryMode root={hide(self.root)!r} memory={self.memory >> 20}MiB threads={self.threads}>"
 
     # ---- tables ----
 

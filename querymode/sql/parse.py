@@ -16,6 +16,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from querymode._secrets import hide
 from querymode.errors import QueryModeError, error
 
 _NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*", re.ASCII)
@@ -99,6 +100,10 @@ class Text:
             return error(code, message, column=column)
         return error(code, f"{message}\n{self.excerpt(start, end)}", column=column, offset=start)
 
+    def until(self, token: Token) -> Text:
+        """As far as a word: CREATE SECRET, ATTACH and SET have passwords behind it."""
+        return Text(self.sql[: token.end + 1])
+
     def not_supported(self, what: str, node: exp.Expr | None) -> QueryModeError:
         return self.error("NOT_SUPPORTED", f"{what} is not supported yet", node)
 
@@ -114,11 +119,12 @@ class Text:
 
     def excerpt(self, start: int, end: int | None) -> str:
         """`line 2, column 8:`, that line, and carets below the place."""
-        start = min(start, len(self.sql))
-        line = self.sql.count("\n", 0, start) + 1
-        first = self.sql.rfind("\n", 0, start) + 1
-        last = self.sql.find("\n", start)
-        shown = self.sql[first : len(self.sql) if last < 0 else last]
+        sql = hide(self.sql, same_size=True)
+        start = min(start, len(sql))
+        line = sql.count("\n", 0, start) + 1
+        first = sql.rfind("\n", 0, start) + 1
+        last = sql.find("\n", start)
+        shown = sql[first : len(sql) if last < 0 else last]
         column = start - first
         length = 1 if end is None else max(1, min(end + 1, first + len(shown)) - start)
         shown, column = _window(shown, column)
@@ -282,7 +288,7 @@ def _refuse_second(tokens: list[Token], text: Text) -> None:
         if token.token_type == TokenType.SEMICOLON:
             ended = True
         elif ended:
-            raise text.error_at(
+            raise text.until(token).error_at(
                 "NOT_SUPPORTED", "one statement at a time; a second one begins here", token.start
             )
 
@@ -365,7 +371,7 @@ def _refuse_open_joins(tokens: list[Token], text: Text) -> None:
 
 
 def _no_query(first: Token, text: Text) -> QueryModeError:
-    return text.error_at(
+    return text.until(first).error_at(
         "NOT_SUPPORTED",
         f"{first.text.upper()} is not supported: sql takes queries (SELECT, VALUES, WITH …), DESCRIBE, "
         "SHOW TABLES and EXPLAIN",

@@ -3,7 +3,8 @@
 A plan is kept as its descriptor, under a key of everything that decides what a text means: the text, where
 relative paths begin, what is registered, and the code that planned it. The files that it names are opened
 again when it is loaded; unless their columns are what they were, the text is parsed anew. Plans that depend
-on the moment, that have parameters, or whose tables cannot be written down are not kept.
+on the moment, that have parameters, or whose tables cannot be written down are not kept; nor are those of
+texts, tables or roots that may hold credentials.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import sys
 
 from querymode._private_cache import PrivateCache, entry_key
+from querymode._secrets import has_secrets, tells_of_secrets
 from querymode.errors import QueryModeError
 from querymode.sql.cache import state_of
 
@@ -58,7 +60,7 @@ def load(session: QueryMode, text: str) -> Stored | None:
 def store(session: QueryMode, text: str, node: Node) -> None:
     """Keeps a plan for other processes."""
     global _stored
-    if _stored >= _STORED_MAX:
+    if _stored >= _STORED_MAX or tells_of_secrets(text) or has_secrets(session.root):
         return
     from querymode.descriptor import to_descriptor
 
@@ -68,6 +70,8 @@ def store(session: QueryMode, text: str, node: Node) -> None:
     try:
         descriptor = to_descriptor(session, node)
     except QueryModeError:
+        return
+    if has_secrets(descriptor):  # the text may name a table that was registered by such a query
         return
     _stored += 1
     _CACHE.write(key, json.dumps([descriptor, _schemas(node)], separators=(",", ":")).encode())

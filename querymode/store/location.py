@@ -40,15 +40,6 @@ def display_name(path: str) -> str:
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{rest.partition('?')[0]}"
 
 
-def has_secrets(path: str) -> bool:
-    """Whether a URL holds a user or password, or a query, which may be a signature."""
-    if scheme_of(path) in ("", "file"):
-        return False
-    host, _, rest = path.partition("://")[2].partition("/")
-    is_http = scheme_of(path) in _DEFAULT_PORTS
-    return "@" in host or (is_http and "?" in host + rest)
-
-
 def file_url_path(url: str) -> str:
     """The path of a file: URL. Other machines than this one are refused."""
     from urllib.parse import unquote

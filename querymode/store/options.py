@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from querymode._secrets import hide
 from querymode.errors import error
 from querymode.store.access import Access
 from querymode.store.location import display_name
@@ -56,7 +57,7 @@ class StoreOptions:
         self.cancelled = cancelled
 
     def __repr__(self) -> str:
-        return f"<StoreOptions root={self.root!r} with {len(self.storage_options)} storage options>"
+        return f"<StoreOptions root={hide(self.root)!r} with {len(self.storage_options)} storage options>"
 
     def for_query(
         self, deadline: float | None = None, cancelled: Callable[[], bool] | None = None
