@@ -278,8 +278,8 @@ def moment(text: str, target: DataType) -> dt.date | dt.time | None:
 
 
 #: Python reads more than these (20200102, 2020-W01-4, 12), the engine and DuckDB do not.
-_ISO_DATE = r"\d{4}-\d\d-\d\d"
-_ISO_TIME = r"\d\d:\d\d(:\d\d(\.\d*)?)?"
+_ISO_DATE = r"\d\d\d\d-\d\d-\d\d"
+_ISO_TIME = r"\d\d:\d\d(:\d\d(\.\d*+)?)?"
 _ISO = {
     TypeTag.DATE: _ISO_DATE,
     TypeTag.TIME: _ISO_TIME,

@@ -68,18 +68,26 @@ def split_pattern(path: str) -> tuple[str, Parts]:
 
 
 def matches(parts: Sequence[NamePattern | None], names: Sequence[str]) -> bool:
-    """Whether a path below the pattern's base, cut into names, is one that it stands for."""
-    if not parts:
-        return not names
-    part = parts[0]
-    if part is not ANY_DEPTH:
-        return bool(names) and part.matches(names[0]) and matches(parts[1:], names[1:])
-    for depth in range(len(names)):
-        if matches(parts[1:], names[depth:]):
-            return True
-        if is_hidden(names[depth]):
-            return False
-    return False
+    """Whether a path below the pattern's base, cut into names, is one that it stands for.
+
+    All ways to read the pattern are followed at once: one after the other there would be too many of them.
+    """
+    reached = {0}  # how many names the parts so far may stand for
+    for part in parts:
+        if part is ANY_DEPTH:
+            reached = _deeper(reached, names)
+        else:
+            reached = {at + 1 for at in reached if at < len(names) and part.matches(names[at])}
+    return len(names) in reached
+
+
+def _deeper(reached: set[int], names: Sequence[str]) -> set[int]:
+    """With any number of folders more, as long as none of them is hidden."""
+    deeper = set(reached)
+    for at, name in enumerate(names):
+        if at in deeper and not is_hidden(name):
+            deeper.add(at + 1)
+    return deeper
 
 
 def is_hidden(name: str) -> bool:

@@ -87,7 +87,7 @@ def _version(java: str, *flags: str) -> int | None:
     except (OSError, subprocess.SubprocessError):
         return None
     # `openjdk version "17.0.15"`; up to Java 8 it was "1.8.0_402".
-    found = re.search(rb'version "(?:1\.)?(\d+)', run.stderr + run.stdout)
+    found = re.search(rb'version "(?:1\.)?(\d++)', run.stderr + run.stdout)
     return int(found[1]) if found else None
 
 

@@ -182,17 +182,18 @@ def negated(literal: Literal) -> Literal | None:
 
 # ---- text as other types ----
 
-_INTEGER = re.compile(r"\s*[+-]?\d{1,40}\s*", re.ASCII)
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.IGNORECASE | re.ASCII)
+_INTEGER = re.compile(r"\s*+[+-]?\d{1,40}+\s*+", re.ASCII)
+_NUMBER = re.compile(r"\s*+[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:e[+-]?\d++)?\s*+", re.IGNORECASE | re.ASCII)
 #: Longer ones are left to the engine: Python would take them apart digit by digit.
 _DECIMAL = re.compile(
-    r"\s*[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})(e[+-]?\d{1,3})?\s*", re.IGNORECASE | re.ASCII
+    r"\s*+[+-]?(?:\d{1,40}+(?:\.\d{0,40}+)?|\.\d{1,40}+)(?:e[+-]?\d{1,3}+)?\s*+", re.IGNORECASE | re.ASCII
 )
-_DATE = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})\s*", re.ASCII)
+_DATE = re.compile(r"\s*+(\d\d\d\d)-(\d{1,2}+)-(\d{1,2}+)\s*+", re.ASCII)
 _TIMESTAMP = re.compile(
-    r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?\s*", re.ASCII
+    r"\s*+(\d\d\d\d)-(\d{1,2}+)-(\d{1,2}+)(?:[ T](\d{1,2}+):(\d\d)(?::(\d\d)(?:\.(\d{1,6}+))?)?)?\s*+",
+    re.ASCII,
 )
-_TIME = re.compile(r"\s*(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?\s*", re.ASCII)
+_TIME = re.compile(r"\s*+(\d{1,2}+):(\d\d)(?::(\d\d)(?:\.(\d{1,6}+))?)?\s*+", re.ASCII)
 _ODD_FLOATS = ("nan", "inf", "-inf", "infinity", "-infinity")
 _TRUTHS = {"true": True, "t": True, "1": True, "yes": True, "y": True} | {
     "false": False,

@@ -50,9 +50,9 @@ _NAMES = {
 #: Functions that make intervals of numbers, where they are not the unit with `to_` and `s`.
 _FUNCTIONS = {"millennium": "to_millennia", "century": "to_centuries"}
 #: Longer numbers than these are no interval.
-_PART = re.compile(r"\s*([+-]?\d{1,40})\s*([a-z]+)\s*", re.IGNORECASE)
-_TIME = re.compile(r"\s*([+-]?)(\d{1,40}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?\s*")
-_NUMBER = re.compile(r"\s*[+-]?(\d{1,40}(\.\d{0,400})?|\.\d{1,400})\s*")
+_PART = re.compile(r"\s*+([+-]?\d{1,40}+)\s*+([a-z]++)\s*+", re.IGNORECASE)
+_TIME = re.compile(r"\s*+([+-]?)(\d{1,40}+):(\d{1,2}+)(?::(\d{1,2}+)(?:\.(\d{1,9}+))?)?\s*+")
+_NUMBER = re.compile(r"\s*+[+-]?(?:\d{1,40}+(?:\.\d{0,400}+)?|\.\d{1,400}+)\s*+")
 
 
 def interval(translator: Translator, node: exp.Interval) -> Expr:

@@ -84,7 +84,7 @@ def _column(node: exp.Column, depth: int) -> str:
 
 def _identifier(node: exp.Expr) -> str:
     name = node.name
-    if re.fullmatch(r"[a-z_][a-z0-9_]*", name) and name not in KEYWORDS:
+    if re.fullmatch(r"[a-z_][a-z0-9_]*+", name) and name not in KEYWORDS:
         return name
     return '"' + name.replace('"', '""') + '"'
 

@@ -18,8 +18,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from querymode._secrets import hide
 from querymode.errors import QueryModeError, error
+from querymode.sql.scan import after_blanks, unclosed
 
-_NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*", re.ASCII)
+#: What sqlglot may look at as an interval's number: it takes time as the square of a longer one.
+_NUMBER = re.compile(r"\s{0,9}+[+-]?[\d.]{1,500}+\s{0,9}+", re.ASCII)
 #: Functions whose arguments have a grammar of their own.
 _SPECIAL_FORMS = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
 
@@ -61,10 +63,7 @@ class _Dialect(DuckDB):
 
 _DIALECT = _Dialect()
 _QUERIES = (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)
-_EXPLAIN = re.compile(
-    r"((?:\s|--[^\n]*\n|/\*.*?\*/)*)(explain(?:\s+analyze)?)(?=[\s(])", re.IGNORECASE | re.DOTALL
-)
-_GOT = re.compile(r"(.*?) but got .*", re.DOTALL)
+_EXPLAIN = re.compile(r"explain(?:\s++analyze)?+(?=[\s(])", re.IGNORECASE)
 
 
 class Statement:
@@ -175,10 +174,10 @@ def parse(sql: str) -> Statement:
     if not isinstance(sql, str):
         raise error("SQL_SYNTAX", f"sql takes a text, not {type(sql).__name__}")
     text = Text(sql)
-    explain = _EXPLAIN.match(sql)
+    explain = _EXPLAIN.match(sql, after_blanks(sql, 0))
     word = ""
     if explain is not None:
-        word = explain[2].split()[-1].lower()
+        word = explain[0].split()[-1].lower()
         # Blanks of the same length: places in the text stay what they are.
         sql = " " * explain.end() + sql[explain.end() :]
     tokens = _tokens(sql, text)
@@ -191,7 +190,7 @@ def _tokens(sql: str, text: Text) -> list[Token]:
     try:
         tokens = _DIALECT.tokenize(sql)
     except TokenError:
-        start = _unclosed(sql)
+        start = unclosed(sql)
         what = "a comment is" if sql[start : start + 2] == "/*" else "a quote is"
         raise text.error_at("SQL_SYNTAX", f"{what} opened here and never closed", start) from None
     for token in tokens:
@@ -201,8 +200,8 @@ def _tokens(sql: str, text: Text) -> list[Token]:
 
 
 #: A number with an exponent, a sign, and the number behind it.
-_SUM = re.compile(r"([\d.]+e\d+)([+-])([\d.]+)", re.IGNORECASE | re.ASCII)
-_EXPONENT = re.compile(r"e\d+", re.IGNORECASE | re.ASCII)
+_SUM = re.compile(r"([\d.]++e\d++)([+-])([\d.]++)", re.IGNORECASE | re.ASCII)
+_EXPONENT = re.compile(r"e\d++", re.IGNORECASE | re.ASCII)
 
 
 def _split_sums(tokens: list[Token]) -> list[Token]:
@@ -224,23 +223,6 @@ def _split_sums(tokens: list[Token]) -> list[Token]:
         split.append(Token(sign, found[2], *place))
         split.append(Token(TokenType.NUMBER, found[3], *place))
     return split
-
-
-def _unclosed(sql: str) -> int:
-    """Where the quote or comment begins that does not end: the last place up to which the text has tokens."""
-    closed = re.compile(
-        r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$|[^'"/$-]+|.""", re.DOTALL
-    )
-    position = 0
-    while position < len(sql):
-        if sql[position] in "'\"" or sql[position : position + 2] == "/*":
-            found = closed.match(sql, position)
-            if found is None or found.end() == position + 1:
-                return position
-        found = closed.match(sql, position)
-        assert found is not None
-        position = found.end()
-    return max(len(sql) - 1, 0)
 
 
 def _number_parameters(tokens: list[Token]) -> tuple[list[Token], int]:
@@ -391,8 +373,7 @@ def _syntax_error(failure: ParseError, tokens: list[Token], text: Text) -> Query
         return text.error_at("SQL_SYNTAX", _missing(token), token.start, token.end)
     if message.startswith("Invalid expression"):
         return text.error_at("SQL_SYNTAX", f"{token.text!r} was not expected here", token.start, token.end)
-    got = _GOT.match(message)
-    message = got[1] if got is not None else message
+    message = message.partition(" but got ")[0]
     return text.error_at("SQL_SYNTAX", message[:1].lower() + message[1:], token.start, token.end)
 
 
