@@ -36,6 +36,7 @@ from querymode.expr import (
     Then,
     as_expr,
 )
+from querymode.rewrite import column_uses
 from querymode.types import (
     BOOL,
     FLOAT32,
@@ -118,18 +119,7 @@ def bind_keys(left: Expr, left_schema: Schema, right: Expr, right_schema: Schema
 
 def columns_of(expression: Expr, into: set[str]) -> None:
     """Adds the names of all columns that the expression reads."""
-    if isinstance(expression, Column):
-        into.add(expression.name)
-        return
-    for kind in type(expression).__mro__:
-        for slot in getattr(kind, "__slots__", ()):
-            part = getattr(expression, slot)
-            if isinstance(part, Expr):
-                columns_of(part, into)
-            elif isinstance(part, tuple):
-                for item in part:
-                    if isinstance(item, Expr):
-                        columns_of(item, into)
+    into.update(column_uses(expression))
 
 
 def output_name(expression: Expr) -> str:

@@ -37,6 +37,8 @@ from querymode.types import is_decimal, is_float, is_integer, is_temporal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from querymode._wasm import Instance
 
 #: Parts of rows that conditions keep when nothing is known.
@@ -91,6 +93,30 @@ class Estimate:
         rows = max(1.0, rows)
         distinct = {name: min(count, rows) for name, count in self.distinct.items()}
         return Estimate(rows, distinct, self.bounds, self.aggregates)
+
+    def pair_rows(self, right: Estimate, keys: Sequence[tuple[Expr, Expr]], has_residual: bool) -> float:
+        """How many pairs an inner join with the right side leaves, at least one."""
+        matching = 1.0
+        if len(keys) == 1:
+            ours, theirs = keys[0]
+            matching /= max(self.values_of(ours), right.values_of(theirs))
+        elif keys:
+            # Several keys together are mostly one key of one side: they do not multiply beyond its rows.
+            matching /= min(
+                min(math.prod(self.values_of(ours) for ours, _ in keys), self.rows),
+                min(math.prod(right.values_of(theirs) for _, theirs in keys), right.rows),
+            )
+        return max(1.0, self.rows * right.rows * matching * (OTHER_PART if has_residual else 1.0))
+
+    def kept_part(
+        self, kind: str, right: Estimate, keys: Sequence[tuple[Expr, Expr]], has_residual: bool
+    ) -> float:
+        """The part of rows that a semi or anti join with the right side leaves; its kin leave all."""
+        if kind not in ("semi", "anti"):
+            return 1.0
+        share = [min(1.0, right.values_of(b) / self.values_of(a)) for a, b in keys]
+        part = min(share, default=1.0) * (0.5 if has_residual else 1.0)
+        return part if kind == "semi" else max(0.1, 1 - part)
 
 
 class Estimator:
@@ -154,26 +180,10 @@ class Estimator:
 
     def _of_join(self, node: Join) -> Estimate:
         left, right = self.of(node.left), self.of(node.right)
-        matching = 1.0
-        if len(node.keys) == 1:
-            ours, theirs = node.keys[0]
-            matching /= max(left.values_of(ours), right.values_of(theirs))
-        elif node.keys:
-            # Several keys together are mostly one key of one side: they do not multiply beyond its rows.
-            matching /= min(
-                min(math.prod(left.values_of(ours) for ours, _ in node.keys), left.rows),
-                min(math.prod(right.values_of(theirs) for _, theirs in node.keys), right.rows),
-            )
+        has_residual = node.residual is not None
         if node.kind in ("semi", "anti", "mark", "single"):
-            part = 1.0
-            if node.kind in ("semi", "anti"):
-                share = [min(1.0, right.values_of(b) / left.values_of(a)) for a, b in node.keys]
-                part = min(share, default=1.0) * (0.5 if node.residual is not None else 1.0)
-                part = part if node.kind == "semi" else max(0.1, 1 - part)
-            return left.scaled(left.rows * part)
-        rows = left.rows * right.rows * matching
-        if node.residual is not None:
-            rows *= OTHER_PART
+            return left.scaled(left.rows * left.kept_part(node.kind, right, node.keys, has_residual))
+        rows = left.pair_rows(right, node.keys, has_residual)
         if node.kind in ("left", "full"):
             rows = max(rows, left.rows)
         both = Estimate(rows, left.distinct | right.distinct, left.bounds | right.bounds)

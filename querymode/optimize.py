@@ -13,10 +13,11 @@ A node that several others read is rewritten once, and stays one node.
 from __future__ import annotations
 
 from querymode._abi import CompareOp
-from querymode.bind import columns_of
+from querymode._call import check
 from querymode.common import share
 from querymode.expr import And, Between, Column, Compare, Expr, InList, IsNull, Like, Literal, Not, Or
 from querymode.fold import fold
+from querymode.join_order import Order, Reducer
 from querymode.plan import (
     Filter,
     GroupBy,
@@ -30,9 +31,10 @@ from querymode.plan import (
     Sort,
     Step,
     Union,
+    filtered,
     rebuilt,
 )
-from querymode.rewrite import all_of, column_uses, conjuncts, identity, parts_of, substitute
+from querymode.rewrite import all_of, column_uses, columns_in, conjuncts, identity, parts_of, substitute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,12 +121,6 @@ def _size(expression: Expr) -> int:
     return 1 + sum(map(_size, parts_of(expression)))
 
 
-def columns_in(expression: Expr) -> set[str]:
-    names: set[str] = set()
-    columns_of(expression, names)
-    return names
-
-
 class _Optimizer:
     def __init__(self, root: Node) -> None:
         # Here, because most queries of one table are settled and need no estimates.
@@ -153,11 +149,11 @@ class _Optimizer:
         if self._uses.get(id(node), 0) > 1 and not isinstance(node, Scan):
             if id(node) not in self._done:
                 self._done[id(node)] = _RULES[type(node)](self, node, [])
-            return _filtered(self._done[id(node)], terms)
+            return filtered(self._done[id(node)], terms)
         return _RULES[type(node)](self, node, terms)
 
     def _scan(self, node: Scan, terms: list[Expr]) -> Node:
-        return _filtered(node, terms)
+        return filtered(node, terms)
 
     def _filter(self, node: Filter, terms: list[Expr]) -> Node:
         own = [part for term in conjuncts(node.predicate) for part in conjuncts(factored(term))]
@@ -171,26 +167,26 @@ class _Optimizer:
             cheap = all(_size(items[name]) <= CHEAP_SIZE for name in columns_in(term))
             (below if cheap else above).append(term)
         child = self._push(node.input, [substitute(term, items) for term in below])
-        return _filtered(projected(child, node.items), above)
+        return filtered(projected(child, node.items), above)
 
     def _group_by(self, node: GroupBy, terms: list[Expr]) -> Node:
         keys = dict(node.keys)
         below = [term for term in terms if keys and columns_in(term) and columns_in(term) <= keys.keys()]
         above = [term for term in terms if term not in _same(below)]
         child = self._push(node.input, [substitute(term, keys) for term in below])
-        return _filtered(GroupBy(child, node.keys, node.calls), above)
+        return filtered(GroupBy(child, node.keys, node.calls), above)
 
     def _sort(self, node: Sort, terms: list[Expr]) -> Node:
         return Sort(self._push(node.input, terms), node.keys)
 
     def _limit(self, node: Limit, terms: list[Expr]) -> Node:
-        return _filtered(Limit(self._push(node.input, []), node.offset, node.count), terms)
+        return filtered(Limit(self._push(node.input, []), node.offset, node.count), terms)
 
     def _repeat(self, node: Repeat, terms: list[Expr]) -> Node:
         return Repeat(self._push(node.input, terms), node.count)
 
     def _map_batches(self, node: MapBatches, terms: list[Expr]) -> Node:
-        return _filtered(node.with_children([self._push(node.input, [])]), terms)
+        return filtered(node.with_children([self._push(node.input, [])]), terms)
 
     def _union(self, node: Union, terms: list[Expr]) -> Node:
         children = []
@@ -226,7 +222,7 @@ class _Optimizer:
                 rest = [term for term in above if term is not semi]
                 if not any(node.mark in columns_in(term) for term in rest):
                     return self._inner(node, terms)
-        return _filtered(self._outer(node, kind, below), above)
+        return filtered(self._outer(node, kind, below), above)
 
     def _outer(self, node: Join, kind: str, terms: list[Expr]) -> Node:
         keys, residual, to_right = _conditions(node, set(node.left.schema.names))
@@ -261,7 +257,7 @@ class _Optimizer:
             items.append((name, Literal(None).cast(data_type)))
         items += [(name, Column(name)) for name in right.schema.names]
         renamed = Project(matched, [(name, Column(name)) for name in node.schema.names])
-        return _filtered(Union([renamed, Project(alone, items)]), terms)
+        return filtered(Union([renamed, Project(alone, items)]), terms)
 
     def _inner(self, node: Join, terms: list[Expr]) -> Node:
         joins = _Joins(list(terms))
@@ -308,29 +304,33 @@ class _Optimizer:
                     return
         joins.relations.append(node)
 
-    def _reducer(self, node: Join, kind: str) -> _Reducer:
+    def _reducer(self, node: Join, kind: str) -> Reducer:
         keys, residual, to_right = _conditions(node, set(node.left.schema.names))
-        return _Reducer(kind, self._push(node.right, to_right), keys, residual)
+        return Reducer(kind, self._push(node.right, to_right), keys, residual)
 
     def _ordered(self, joins: _Joins) -> Node:
         relations = joins.relations
         terms = [part for term in joins.terms for part in conjuncts(factored(term))]
-        names = [set(relation.schema.names) for relation in relations]
+        owners = {name: i for i, relation in enumerate(relations) for name in relation.schema.names}
         own: list[list[Expr]] = [[] for _ in relations]
         between: list[Expr] = []
         for term in terms:
+            check()
             used = columns_in(term)
-            place = next((i for i, there in enumerate(names) if used <= there), None)
-            if place is not None:
-                own[place].append(term)
+            places = {owners.get(name, -1) for name in used}
+            if not used:
+                own[0].append(term)
+                continue
+            if len(places) == 1 and -1 not in places:
+                own[places.pop()].append(term)
                 continue
             between.append(term)
-            for i, there in enumerate(names):
-                implied = implied_by(term, there)
+            for i in sorted(places - {-1}):
+                implied = implied_by(term, set(relations[i].schema.names))
                 if implied is not None:
                     own[i].append(implied)
         parts = [self._push(relation, own[i]) for i, relation in enumerate(relations)]
-        return _Order(parts, between, joins.reducers, self, self._estimator).joined()
+        return Order(parts, between, joins.reducers, self, self._estimator).joined()
 
 
 _RULES: dict[type[Node], Callable[..., Node]] = {
@@ -347,139 +347,15 @@ _RULES: dict[type[Node], Callable[..., Node]] = {
 }
 
 
-class _Reducer:
-    """A semi or anti join without its left side: it keeps rows or drops them, wherever its keys are."""
-
-    def __init__(
-        self, kind: str, right: Node, keys: Sequence[tuple[Expr, Expr]], residual: Expr | None
-    ) -> None:
-        self.kind = kind
-        self.right = right
-        self.keys = keys
-        self.residual = residual
-        self._inner_names = set(right.schema.names)
-        self.names: set[str] = set()
-        for ours, _ in keys:
-            self.names |= columns_in(ours)
-        if residual is not None:
-            self.names |= columns_in(residual) - self._inner_names
-
-    def fits(self, names: Iterable[str]) -> bool:
-        """Whether it can be joined to a relation of these columns: a condition reads both sides by name."""
-        there = set(names)
-        return self.names <= there and (self.residual is None or not there & self._inner_names)
-
-
 class _Joins:
     """What a tree of joins is made of."""
 
     def __init__(self, terms: list[Expr]) -> None:
         self.relations: list[Node] = []
-        self.reducers: list[_Reducer] = []
+        self.reducers: list[Reducer] = []
         self.terms = terms
         #: Names of marks that are TRUE once all reducers are done.
         self.marks: list[str] = []
-
-
-class _Order:
-    """Joins relations two by two, always the pair with the fewest rows next."""
-
-    def __init__(
-        self,
-        parts: list[Node],
-        terms: list[Expr],
-        reducers: list[_Reducer],
-        optimizer: _Optimizer,
-        estimator: Estimator,
-    ) -> None:
-        self._parts = parts
-        self._terms = terms
-        self._reducers = reducers
-        self._optimizer = optimizer
-        self._estimator = estimator
-        #: Parts stay alive until the end, so their numbers stand for them.
-        self._pairs: dict[tuple[int, int], Join] = {}
-        self._reductions: dict[tuple[int, int], Join] = {}
-        self._made: list[Node] = list(parts)
-
-    def joined(self) -> Node:
-        while len(self._parts) > 1 or self._reducers:
-            pair = self._best_pair()
-            reducer = self._best_reducer()
-            if reducer is not None and (pair is None or reducer[0] <= pair[0]):
-                self._reduce(*reducer[1])
-                continue
-            assert pair is not None
-            (_, _, i, j), join = pair
-            self._terms = [term for term in self._terms if not self._is_used(term, join)]
-            del self._parts[j]
-            self._parts[i] = join
-            self._made.append(join)
-        return _filtered(self._parts[0], self._terms)
-
-    def _best_pair(self) -> tuple[tuple[bool, float, int, int], Join] | None:
-        best: tuple[tuple[bool, float, int, int], Join] | None = None
-        for i in range(len(self._parts)):
-            for j in range(i + 1, len(self._parts)):
-                join = self._known_pair(self._parts[i], self._parts[j])
-                rank = (not join.keys, self._estimator.of(join).rows, i, j)
-                if best is None or rank < best[0]:
-                    best = (rank, join)
-        return best
-
-    def _best_reducer(self) -> tuple[tuple[bool, float, int, int], tuple[int, _Reducer]] | None:
-        """The rank is of the same kind: what it leaves, or what it takes to build its right side."""
-        best: tuple[tuple[bool, float, int, int], tuple[int, _Reducer]] | None = None
-        for j, reducer in enumerate(self._reducers):
-            for i, part in enumerate(self._parts):
-                if not reducer.fits(part.schema.names):
-                    continue
-                rows = self._estimator.of(self._known_reduction(part, reducer)).rows
-                if not self._optimizer.can_reduce(part, reducer.right):
-                    rows = max(rows, self._estimator.of(reducer.right).rows)
-                rank = (not reducer.keys, rows, i, j)
-                if best is None or rank < best[0]:
-                    best = (rank, (i, reducer))
-        return best
-
-    def _known_reduction(self, part: Node, reducer: _Reducer) -> Join:
-        found = self._reductions.get((id(part), id(reducer)))
-        if found is None:
-            found = Join(part, reducer.right, reducer.kind, reducer.keys, reducer.residual)
-            self._reductions[id(part), id(reducer)] = found
-        return found
-
-    def _reduce(self, place: int, reducer: _Reducer) -> None:
-        left = self._parts[place]
-        right = self._optimizer.reduced(left, reducer.right, reducer.keys)
-        self._parts[place] = Join(left, right, reducer.kind, reducer.keys, reducer.residual)
-        self._reducers.remove(reducer)
-        self._made.append(self._parts[place])
-
-    def _is_used(self, term: Expr, join: Join) -> bool:
-        return columns_in(term) <= set(join.schema.names)
-
-    def _known_pair(self, a: Node, b: Node) -> Join:
-        found = self._pairs.get((id(a), id(b)))
-        if found is None:
-            found = self._pairs[id(a), id(b)] = self._pair(a, b)
-        return found
-
-    def _pair(self, a: Node, b: Node) -> Join:
-        """The smaller side is built, the larger one probes."""
-        left, right = (a, b) if self._estimator.of(a).rows >= self._estimator.of(b).rows else (b, a)
-        left_names, right_names = set(left.schema.names), set(right.schema.names)
-        keys: list[tuple[Expr, Expr]] = []
-        residual: list[Expr] = []
-        for term in self._terms:
-            if not columns_in(term) <= left_names | right_names:
-                continue
-            pair = _as_key(term, left_names, right_names)
-            if pair is None:
-                residual.append(term)
-            else:
-                keys.append(pair)
-        return Join(left, right, "inner", keys, all_of(residual) if residual else None)
 
 
 # ---- projections ----
@@ -601,10 +477,6 @@ class _Identity:
 
     def __contains__(self, term: object) -> bool:
         return id(term) in self._numbers
-
-
-def _filtered(node: Node, terms: list[Expr]) -> Node:
-    return Filter(node, all_of(terms)) if terms else node
 
 
 def _swapped(keys: Sequence[tuple[Expr, Expr]]) -> list[tuple[Expr, Expr]]:

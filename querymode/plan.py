@@ -19,6 +19,7 @@ from querymode.bind import (
 )
 from querymode.errors import error
 from querymode.expr import Aggregate, Cast, Column, Expr, unnamed
+from querymode.rewrite import all_of
 from querymode.schema import Schema
 from querymode.types import BOOL, INT64
 
@@ -122,6 +123,11 @@ class Filter(Step):
 
     def columns_read(self, needed: set[str] | None) -> set[str] | None:
         return _and_columns(needed, (self.predicate,))
+
+
+def filtered(node: Node, terms: Sequence[Expr]) -> Node:
+    """Rows for which all of these are true; the node itself where nothing is asked."""
+    return Filter(node, all_of(terms)) if terms else node
 
 
 class Project(Step):

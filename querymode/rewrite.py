@@ -35,8 +35,15 @@ def _map_part(part: Any, change: Callable[[Expr], Expr]) -> Any:
     return part
 
 
-def slots_of(kind: type[Expr]) -> list[str]:
-    return [slot for base in kind.__mro__ for slot in getattr(base, "__slots__", ())]
+_slots: dict[type[Expr], tuple[str, ...]] = {}
+
+
+def slots_of(kind: type[Expr]) -> tuple[str, ...]:
+    found = _slots.get(kind)
+    if found is None:
+        found = tuple(slot for base in kind.__mro__ for slot in getattr(base, "__slots__", ()))
+        _slots[kind] = found
+    return found
 
 
 def identity(expression: Expr) -> object:
@@ -67,23 +74,35 @@ def substitute(expression: Expr, columns: Mapping[str, Expr]) -> Expr:
 def parts_of(expression: Expr) -> Iterator[Expr]:
     """The operands of a node."""
     for name in slots_of(type(expression)):
-        yield from _flat(getattr(expression, name))
+        part = getattr(expression, name)
+        if isinstance(part, Expr):
+            yield part
+        elif isinstance(part, tuple):
+            yield from _flat(part)
 
 
-def _flat(part: Any) -> Iterator[Expr]:
-    if isinstance(part, Expr):
-        yield part
-    elif isinstance(part, tuple):
-        for item in part:
+def _flat(parts: tuple[Any, ...]) -> Iterator[Expr]:
+    for item in parts:
+        if isinstance(item, Expr):
+            yield item
+        elif isinstance(item, tuple):
             yield from _flat(item)
 
 
 def column_uses(expression: Expr) -> Iterator[str]:
     """The names of all columns, each as often as it is used."""
-    if isinstance(expression, Column):
-        yield expression.name
-    for part in parts_of(expression):
-        yield from column_uses(part)
+    waiting = [expression]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Column):
+            yield part.name
+        else:
+            waiting += parts_of(part)
+
+
+def columns_in(expression: Expr) -> set[str]:
+    """The names of all columns that the expression reads."""
+    return set(column_uses(expression))
 
 
 def conjuncts(predicate: Expr) -> list[Expr]:
