@@ -69,17 +69,20 @@ from querymode.types import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from querymode.schema import Schema
     from querymode.types import DataType
+    from querymode.value_list import ValueList
 
 _SIGNED = {1: INT8, 2: INT16, 4: INT32, 8: INT64, 16: INT128}
 _UNSIGNED = {1: UINT8, 2: UINT16, 4: UINT32, 8: UINT64}
 #: Digits of an integer type: what it is beside a decimal.
 _INTEGER_DIGITS = {1: 3, 2: 5, 4: 10, 8: 19, 16: 38}
 _UINT64_DIGITS = 20
+#: Types of which the engine has neither sets nor ranges.
+_SETLESS = (TypeTag.BOOL, TypeTag.FIXED_BINARY, TypeTag.INTERVAL, TypeTag.NULL)
 
 
 class Bound:
@@ -193,6 +196,8 @@ class _Binder:
         return self.bind(And(terms), depth)
 
     def in_list(self, node: InList, depth: int) -> Bound:
+        if not isinstance(node.values, tuple):
+            return self.in_values(node, node.values, depth)
         if any(isinstance(value, Expr) for value in node.values):
             terms = tuple(Compare(CompareOp.EQ, node.value, as_expr(value)) for value in node.values)
             return self.bind(Or(terms), depth)
@@ -202,15 +207,23 @@ class _Binder:
         present = [value for value in values if value is not None]
         column = self.bind(node.value, depth)
         target = _list_type(column, present)
-        if target.tag in (TypeTag.BOOL, TypeTag.FIXED_BINARY, TypeTag.INTERVAL, TypeTag.NULL):
+        if target.tag in _SETLESS:
             return self.in_terms(node, values, depth)
         column = _cast(column, target)
-        encoded = [_member(value, target, column) for value in present]
-        has_null = len(present) != len(values)
-        wire = bytes((ExpressionTag.IN_LIST, has_null)) + column.wire + len(encoded).to_bytes(4, "little")
-        return Bound(BOOL, wire + b"".join(encoded), str(node))
+        encoded = b"".join(_member(value, target, column) for value in present)
+        return _in_list(column, len(present) != len(values), len(present), encoded, str(node))
 
-    def in_terms(self, node: InList, values: list[object], depth: int) -> Bound:
+    def in_values(self, node: InList, values: ValueList, depth: int) -> Bound:
+        """The same for a list in one piece."""
+        column = self.bind(node.value, depth)
+        target = _list_type(column, values.misfits(column.type))
+        if target.tag in _SETLESS:
+            return self.in_terms(node, values if len(values.kinds) > 1 else dict.fromkeys(values), depth)
+        column = _cast(column, target)
+        encoded = values.encoded(target, lambda value: _member(value, target, column))
+        return _in_list(column, values.has_null, len(values.values), encoded, str(node))
+
+    def in_terms(self, node: InList, values: Iterable[object], depth: int) -> Bound:
         """Types without a set in the engine: one comparison a value."""
         terms = tuple(Compare(CompareOp.EQ, node.value, Literal(value)) for value in values)
         return self.bind(Or(terms), depth)
@@ -463,7 +476,7 @@ def _between_wire(value: Bound, low: Bound, high: Bound) -> bytes | None:
     tag = value.type.tag
     if is_nested(value.type) or is_vector(value.type):
         return None
-    if tag in (TypeTag.BOOL, TypeTag.FIXED_BINARY, TypeTag.INTERVAL, TypeTag.NULL):
+    if tag in _SETLESS:
         return None
     ends = [literals.fit(end.value, value.type) for end in (low, high)]
     if ends[0] is None or ends[1] is None:
@@ -472,7 +485,12 @@ def _between_wire(value: Bound, low: Bound, high: Bound) -> bytes | None:
     return bytes((ExpressionTag.BETWEEN,)) + value.wire + encoded
 
 
-def _list_type(column: Bound, values: list[object]) -> DataType:
+def _in_list(column: Bound, has_null: bool, count: int, encoded: bytes, text: str) -> Bound:
+    wire = bytes((ExpressionTag.IN_LIST, has_null)) + column.wire + count.to_bytes(4, "little")
+    return Bound(BOOL, wire + encoded, text)
+
+
+def _list_type(column: Bound, values: Iterable[object]) -> DataType:
     """The column's own type when every value fits it, else one that all share."""
     target = column.type
     for value in values:

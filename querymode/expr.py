@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from querymode.types import DataType
+    from querymode.value_list import ValueList
 
 
 class Expr(TextMethods, NumberMethods, TimeMethods):
@@ -310,12 +311,13 @@ class InList(Expr):
 
     __slots__ = ("value", "values")
 
-    def __init__(self, value: Expr, values: tuple[object, ...]) -> None:
+    def __init__(self, value: Expr, values: tuple[object, ...] | ValueList) -> None:
         self.value = value
         self.values = values
 
     def __str__(self) -> str:
-        shown = ", ".join(repr(value) for value in self.values[:10])
+        first = self.values[:10] if isinstance(self.values, tuple) else self.values.first(10)
+        shown = ", ".join(map(repr, first))
         more = f", … {len(self.values)} in all" if len(self.values) > 10 else ""
         return f"{self.value}.is_in([{shown}{more}])"
 
@@ -730,13 +732,26 @@ def as_expr(value: object) -> Expr:
     return value if isinstance(value, Expr) else Literal(value)
 
 
-def listed(values: object, what: str, *, computed: bool = False) -> tuple[object, ...]:
+def listed(values: object, what: str, *, computed: bool = False) -> tuple[object, ...] | ValueList:
     if isinstance(values, (str, bytes, Expr)) or not hasattr(values, "__iter__"):
         raise error("INVALID_FILTER", f"{what} takes a list of values, not {_kind(values)}")
-    items = tuple(item.value if isinstance(item, Literal) else item for item in values)
-    if not computed and any(isinstance(item, Expr) for item in items):
+    items = in_values([item.value if isinstance(item, Literal) else item for item in values])
+    if not computed and isinstance(items, tuple) and any(isinstance(item, Expr) for item in items):
         raise error("INVALID_FILTER", f"{what} takes constant values, not expressions")
     return items
+
+
+#: value_list.LONG, without the module.
+_LONG = 128
+
+
+def in_values(items: list[object]) -> tuple[object, ...] | ValueList:
+    """What an IN list holds: many constants are kept in one piece."""
+    if len(items) <= _LONG or any(issubclass(kind, Expr) for kind in set(map(type, items))):
+        return tuple(items)
+    from querymode.value_list import ValueList
+
+    return ValueList.of(items)
 
 
 def joined(kind: type[And] | type[Or], terms: list[Expr]) -> Expr:

@@ -29,6 +29,7 @@ from querymode.expr import (
     Not,
     Or,
     Then,
+    in_values,
 )
 from querymode.intervals import Interval
 from querymode.literals import plain
@@ -37,9 +38,11 @@ from querymode.types import DataType, parse_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from enum import IntEnum
     from typing import Any
+
+    from querymode.value_list import ValueList
 
     Encode = Callable[[Any], Any]
     Decode = Callable[[Any, int], Any]
@@ -228,14 +231,18 @@ def _encode_list(items: tuple[Expr, ...]) -> list[Any]:
     return [encode_expression(item) for item in items]
 
 
-def _encode_values(items: tuple[object, ...]) -> list[Any]:
+def _encode_values(items: Iterable[object]) -> list[Any]:
     return [encode_expression(item) if isinstance(item, Expr) else encode_constant(item) for item in items]
 
 
-def _decode_values(given: Any, depth: int) -> tuple[object, ...]:
+def _decode_values(given: Any, depth: int) -> tuple[object, ...] | ValueList:
     """Constants stand for themselves in a list."""
+    if isinstance(given, list) and not {list, dict} & set(map(type, given)):
+        return in_values(given)
     found = _decode_list(given, depth)
-    return tuple([item.value if isinstance(item, Literal) and item.type is None else item for item in found])
+    return in_values(
+        [item.value if isinstance(item, Literal) and item.type is None else item for item in found]
+    )
 
 
 def _same(value: Any) -> Any:

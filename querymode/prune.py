@@ -200,6 +200,9 @@ class _Rewriter:
         return And((some, Compare(CompareOp.GTE, high, node.low), Compare(CompareOp.LTE, low, node.high)))
 
     def _in(self, node: InList) -> Expr | None:
+        if not isinstance(node.values, tuple):
+            bounds = node.values.bounds()
+            return None if bounds is None else self._between(Between(node.value, *map(Literal, bounds)))
         values = [value for value in node.values if value is not None]
         if not values or not all(map(_is_plain, values)):
             return None
@@ -212,6 +215,8 @@ class _Rewriter:
         return self._between(Between(node.value, Literal(least), Literal(greatest)))
 
     def _not_in(self, node: InList) -> Expr | None:
+        if not isinstance(node.values, tuple):
+            return None
         values = [value for value in node.values if value is not None]
         if len(values) > IN_VALUES_MAX or not all(map(_is_plain, values)):
             return None
@@ -287,7 +292,7 @@ def _probes(node: Expr, schema: Schema, columns: tuple[str, ...]) -> Iterator[by
     if isinstance(node, Compare) and node.op == CompareOp.EQ:
         column, value = (node.right, node.left) if isinstance(node.left, Literal) else (node.left, node.right)
         values = [value.value] if isinstance(value, Literal) else []
-    elif isinstance(node, InList):
+    elif isinstance(node, InList) and isinstance(node.values, tuple):
         column, values = node.value, [value for value in node.values if value is not None]
     else:
         return

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from querymode.session import QueryMode
     from querymode.sql.parse import Statement
+    from querymode.value_list import ValueList
 
 #: What a query in parentheses, a SELECT or a set operation may have behind it.
 TAIL = ("order", "limit", "offset")
@@ -47,6 +48,7 @@ class Binder:
         self.tables = Tables(session)
         #: Where expressions come from: by their identity, and kept alive with it.
         self.origins: dict[int, tuple[Expr, exp.Expr]] = {}
+        self._lists = statement.lists
 
     @property
     def asked_time(self) -> bool:
@@ -60,6 +62,10 @@ class Binder:
         if self._clock is None:
             self._clock = Clock()
         return self._clock.literal(name)
+
+    def list_at(self, node: exp.Expr) -> ValueList | None:
+        """The long list that a literal stands for."""
+        return self._lists.get(node.meta.get("start", -1)) if self._lists else None
 
     def query(self, node: exp.Expr, parent: Scope | None) -> Block:
         """A query in parentheses or not, with the scope around it. Its alias is its user's concern."""

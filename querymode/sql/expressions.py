@@ -10,6 +10,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from querymode._abi import ArithmeticOp, CompareOp
+from querymode._call import check
 from querymode.errors import QueryModeError
 from querymode.expr import (
     And,
@@ -30,6 +31,7 @@ from querymode.expr import (
     Negate,
     Not,
     Or,
+    in_values,
     joined,
 )
 from querymode.sql import calls, constants, intervals
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from querymode.sql.binder import Binder
     from querymode.sql.scope import Scope
     from querymode.types import DataType
+    from querymode.value_list import ValueList
 
 _COMPARISONS = {
     exp.EQ: CompareOp.EQ,
@@ -233,6 +236,8 @@ class Translator:
     # ---- constants ----
 
     def literal(self, node: exp.Literal) -> Expr:
+        if self.binder.list_at(node) is not None:
+            raise self.text.not_supported("a long list of values here", node)
         return Literal(node.this) if node.is_string else self._number(node.this, node)
 
     def _number(self, text: str, node: exp.Expr) -> Expr:
@@ -444,9 +449,34 @@ class Translator:
             raise self.text.not_supported("IN with a list that is a value", node)
         if row is not None:
             return self._row_in(node, row)
+        values = self.binder.list_at(node.expressions[0]) if len(node.expressions) == 1 else None
+        if values is not None:
+            return self._in_values(self.translate(node.this), values)
         items = [self.translate(item) for item in node.expressions]
         value, *items = self.fitted([self.translate(node.this), *items])
-        return InList(value, tuple(item.value if isinstance(item, Literal) else item for item in items))
+        return InList(value, in_values([item.value if isinstance(item, Literal) else item for item in items]))
+
+    def _in_values(self, value: Expr, values: ValueList) -> Expr:
+        """The same as a short list, whose texts take the type of what stands beside them."""
+        is_text = isinstance(value, Literal) and isinstance(value.value, str)
+        all_texts = is_text and values.kinds == {str} and not values.has_null
+        if (not is_text and str not in values.kinds) or all_texts:
+            return InList(value, values)
+        others = [Literal(other) for other in values.first_of_kinds() if not isinstance(other, str)]
+        target = self._other_type(others if is_text else [value, *others])
+        if target is None:
+            return InList(value, values)
+        known: dict[str, Expr] = {}
+        items: list[object] = []
+        for item in values:
+            if isinstance(item, str):
+                if item not in known:
+                    check()
+                    known[item] = constants.text_as(item, target)
+                found = known[item]
+                item = found.value if isinstance(found, Literal) else found
+            items.append(item)
+        return InList(self._as_type(value, target) if is_text else value, in_values(items))
 
     def _row_in(self, node: exp.In, row: list[exp.Expr]) -> Expr:
         terms: list[Expr] = []

@@ -18,7 +18,14 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from querymode._secrets import hide
 from querymode.errors import QueryModeError, error
+from querymode.sql.lift import lift
 from querymode.sql.scan import after_blanks, unclosed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from querymode.value_list import ValueList
 
 #: What sqlglot may look at as an interval's number: it takes time as the square of a longer one.
 _NUMBER = re.compile(r"\s{0,9}+[+-]?[\d.]{1,500}+\s{0,9}+", re.ASCII)
@@ -69,14 +76,23 @@ _EXPLAIN = re.compile(r"explain(?:\s++analyze)?+(?=[\s(])", re.IGNORECASE)
 class Statement:
     """One parsed statement. `explain`: "", "explain" or "analyze" in front of the query in `tree`."""
 
-    __slots__ = ("explain", "parameter_count", "text", "tree")
+    __slots__ = ("explain", "lists", "parameter_count", "text", "tree")
 
-    def __init__(self, text: Text, tree: exp.Expr, explain: str, parameter_count: int) -> None:
+    def __init__(
+        self,
+        text: Text,
+        tree: exp.Expr,
+        explain: str,
+        parameter_count: int,
+        lists: Mapping[int, ValueList],
+    ) -> None:
         self.text = text
         self.tree = tree
         self.explain = explain
         #: How many `?` there are.
         self.parameter_count = parameter_count
+        #: Long lists of IN, by the place of the literal that stands for each.
+        self.lists = lists
 
 
 class Text:
@@ -180,10 +196,11 @@ def parse(sql: str) -> Statement:
         word = explain[0].split()[-1].lower()
         # Blanks of the same length: places in the text stay what they are.
         sql = " " * explain.end() + sql[explain.end() :]
+    sql, lists = lift(sql)
     tokens = _tokens(sql, text)
     tokens, parameter_count = _number_parameters(tokens)
     tree = _tree(tokens, sql, text)
-    return Statement(text, tree, word, parameter_count)
+    return Statement(text, tree, word, parameter_count, lists)
 
 
 def _tokens(sql: str, text: Text) -> list[Token]:

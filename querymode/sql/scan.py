@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import re
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 _BLANKS = re.compile(r"\s*+(?:--[^\n\r]*+\s*+)*+")
 _COMMENT_ENDS = re.compile(r"/\*|\*/")
 _DOLLARS = re.compile(r"\$(?:[^\W\d]\w*+)?+\$")
-#: Quotes and comments in one piece, words, and what lies between them.
-_RUN = re.compile(
-    r"""[eE]'(?:[^'\\]++|''|\\.)*+'|'(?:[^']++|'')*+'|"(?:[^"]++|"")*+"|--[^\n\r]*+|\w++|[^\w'"/$-]++""",
-    re.DOTALL,
+#: Everything but the word IN: quotes in one piece, comments up to the end of a line, words, and what lies
+#: between them. It stops at comments of other kinds, at dollars, and at quotes that are not closed.
+_OTHERS = re.compile(
+    r"""(?:[eE]'(?:[^'\\]++|''|\\.)*+'|(?!in\b|e')\w++|'(?:[^']++|'')*+'|"(?:[^"]++|"")*+"|[^\w'"/$-]++"""
+    r"""|--[^\n\r]*+|-(?!-)|/(?!\*))*+""",
+    re.DOTALL | re.IGNORECASE,
 )
-#: A quote that the pattern above did not take is not closed.
-_OPENS = ("'", '"', "e'", "E'")
+_IN = re.compile(r"in\b", re.IGNORECASE)
 
 
 def after_blanks(sql: str, position: int) -> int:
@@ -47,39 +44,40 @@ def _comment_end(sql: str, start: int) -> int | None:
     return None
 
 
-def runs(sql: str) -> Iterator[tuple[int, int]]:
-    """Where each run begins and ends. The last one ends at -1 if it is a quote or comment that does not end.
-
-    A run is a comment, a quoted text or name, a word or number, or what stands between those. Who asks may
-    send the place to go on from.
-    """
-    position = 0
-    while position < len(sql):
-        end = _run_end(sql, position)
-        if end is None:
-            yield position, -1
-            return
-        moved = yield position, end
-        position = end if moved is None else moved
-
-
-def _run_end(sql: str, start: int) -> int | None:
-    found = _RUN.match(sql, start)
-    if found is not None:
-        # `e` of an unclosed `e'…` is a word of its own for the pattern.
-        opens = found.end() == start + 1 and sql.startswith(_OPENS, start)
-        return None if opens else found.end()
-    if sql.startswith("/*", start):
-        return _comment_end(sql, start)
-    if sql[start] == "$":
-        tag = _DOLLARS.match(sql, start)
-        if tag is None:
-            return start + 1
-        end = sql.find(tag[0], tag.end())
-        return None if end < 0 else end + len(tag[0])
-    return None if sql[start] in "'\"" else start + 1
+def ends_of_in(sql: str, position: int) -> int | None:
+    """Behind the next word IN that is neither quoted nor in a comment; None if there is none."""
+    position = _stop(sql, position)
+    return position + 2 if _IN.match(sql, position) else None
 
 
 def unclosed(sql: str) -> int:
     """Where the quote or comment begins that does not end; else the text's last place."""
-    return next((start for start, end in runs(sql) if end < 0), max(len(sql) - 1, 0))
+    position = _stop(sql, 0)
+    while _IN.match(sql, position):
+        position = _stop(sql, position + 2)
+    return min(position, max(len(sql) - 1, 0))
+
+
+def _stop(sql: str, position: int) -> int:
+    """Where the next IN begins, or something that does not end, or the text ends."""
+    while True:
+        found = _OTHERS.match(sql, position)
+        assert found is not None  # the pattern matches nothing as well
+        position = found.end()
+        end: int | None = None
+        if sql.startswith("/*", position):
+            end = _comment_end(sql, position)
+        elif sql.startswith("$", position):
+            end = _dollar_end(sql, position)
+        if end is None:
+            return position
+        position = end
+
+
+def _dollar_end(sql: str, start: int) -> int | None:
+    """Behind `$tag$ … $tag$`, or behind the dollar of a parameter."""
+    tag = _DOLLARS.match(sql, start)
+    if tag is None:
+        return start + 1
+    end = sql.find(tag[0], tag.end())
+    return None if end < 0 else end + len(tag[0])

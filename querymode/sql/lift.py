@@ -1,0 +1,110 @@
+"""Long lists of constants behind IN, taken out of a text before it is parsed.
+
+A token and its node take sqlglot some 50 µs and a kilobyte, and a list may have a million of them. So a list
+of plain numbers, texts and NULLs is read here, and a quoted text of the same length stands in its place: what
+is behind it stays where it was. The parser's literal at that place is the list; no other text can be one.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+from querymode._call import check
+from querymode.sql import constants
+from querymode.sql.scan import after_blanks, ends_of_in
+from querymode.value_list import LONG, ValueList
+
+#: Shorter texts hold no list that is worth it.
+_TEXT_SIZE_MIN = 2 * LONG
+#: Values that are read before somebody asks for the time.
+_CHUNK = 32_768
+#: Numbers of more characters than these are the parser's.
+_NUMBER_SIZE_MAX = 28
+
+_BLANK = r"(?:\s++|--[^\n\r]*+[\n\r]|/\*(?:[^*/]++|\*(?!/)|/(?!\*))*+\*/)*+"
+_TEXT = r"'(?:[^']++|'')*+'"
+_VALUE = rf"(?:-?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?|{_TEXT}|[nN][uU][lL][lL])"
+_INTEGERS = re.compile(rf"(?:\s*+-?\d{{1,18}}+\s*+,){{1,{_CHUNK}}}+", re.ASCII)
+_TEXTS = re.compile(rf"(?:\s*+{_TEXT}\s*+,){{1,{_CHUNK}}}+")
+_VALUES = re.compile(rf"(?:{_BLANK}{_VALUE}{_BLANK},){{1,{_CHUNK}}}+", re.ASCII)
+_INSIDE = re.compile(r"'((?:[^']++|'')*+)'")
+_ONE = re.compile(rf"{_BLANK}({_VALUE}){_BLANK},", re.ASCII)
+_LAST = re.compile(rf"{_BLANK}({_VALUE}){_BLANK}\)", re.ASCII)
+
+
+def lift(sql: str) -> tuple[str, dict[int, ValueList]]:
+    """The text without its long lists, and these by the place of what stands for each."""
+    lists: dict[int, ValueList] = {}
+    if len(sql) < _TEXT_SIZE_MIN:
+        return sql, lists
+    kept: list[str] = []
+    position = copied = 0
+    while (end := ends_of_in(sql, position)) is not None:
+        check()
+        open_ = after_blanks(sql, end)
+        if not sql.startswith("(", open_):
+            position = end
+            continue
+        values, position = _values(sql, open_ + 1)
+        if values is not None:
+            lists[open_ + 1] = values
+            # Behind the list stands its parenthesis.
+            kept += [sql[copied : open_ + 1], "'", " " * (position - open_ - 4), "'"]
+            copied = position - 1
+    return ("".join((*kept, sql[copied:])), lists) if lists else (sql, lists)
+
+
+def _values(sql: str, start: int) -> tuple[ValueList | None, int]:
+    """The values from a parenthesis on, and the place behind the list or behind what was looked at."""
+    values: list[object] = []
+    position = start
+    while (read := _chunk(sql, position)) is not None:
+        check()
+        more, position = read
+        values += more
+    last = _LAST.match(sql, position)
+    if last is None or len(values) < LONG:
+        return None, position
+    try:
+        values.append(_value(last[1]))
+    except ValueError:
+        return None, position
+    return ValueList.of(values), last.end()
+
+
+def _chunk(sql: str, position: int) -> tuple[list[object], int] | None:
+    """The next values, up to the comma behind them."""
+    found = _INTEGERS.match(sql, position)
+    if found is not None:
+        return list(map(int, found[0][:-1].split(","))), found.end()
+    found = _TEXTS.match(sql, position)
+    if found is not None:
+        texts = _INSIDE.findall(found[0])
+        return ([text.replace("''", "'") for text in texts] if "''" in found[0] else texts), found.end()
+    found = _VALUES.match(sql, position)
+    if found is None:
+        return None
+    try:
+        return [_value(text) for text in _ONE.findall(found[0])], found.end()
+    except ValueError:
+        return None
+
+
+def _value(text: str) -> object:
+    """What the parser's literal would be. ValueError: that is for the parser to say."""
+    if text[0] == "'":
+        return text[1:-1].replace("''", "'")
+    if text[0] in "nN":
+        return None
+    if len(text) > _NUMBER_SIZE_MAX:
+        raise ValueError(text)
+    if "." in text and "e" not in text and "E" not in text:
+        return Decimal(text)
+    digits = text.removeprefix("-")
+    found = constants.number(digits)
+    if found is not None and digits != text:
+        found = constants.negated(found)
+    if found is None:
+        raise ValueError(text)
+    return found.value
