@@ -62,20 +62,20 @@ def trim(translator: Translator, node: exp.Trim) -> Expr:
     return Function(name, tuple(translator.translate(part) for part in parts if part is not None))
 
 
-#: Words that ask for the time without parentheses.
-_CURRENT: dict[type[exp.Expr], str] = {
-    exp.CurrentDate: "current_date",
-    exp.CurrentTime: "current_time",
-    exp.CurrentTimestamp: "current_timestamp",
-    exp.Localtime: "localtime",
-    exp.Localtimestamp: "localtimestamp",
-}
+#: Words that are calls without parentheses, unless the FROM beside them has a column of that name.
+BARE_CALLS = frozenset(
+    (
+        *("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"),
+        *("current_user", "session_user", "user", "current_role", "current_catalog", "current_schema"),
+    )
+)
 
 
-def current(translator: Translator, node: exp.Expr) -> Expr:
+def bare_call(translator: Translator, name: str, node: exp.Expr) -> Expr:
     """The time at which the query was asked, the same everywhere in it."""
-    found = translator.binder.now(_CURRENT[type(node)])
-    assert found is not None
+    found = translator.binder.now(name)
+    if found is None:
+        raise translator.text.not_supported(name, node)
     return found
 
 

@@ -189,13 +189,20 @@ class Translator:
                 node,
                 column=names[-1],
             ) from None
+        if found is None and self._is_bare_call(names):
+            return calls.bare_call(self, names[0].lower(), node)
         if found is None:
             raise self._missing(names, node)
         return found
 
+    @staticmethod
+    def _is_bare_call(names: list[str]) -> bool:
+        return len(names) == 1 and names[0].lower() in calls.BARE_CALLS
+
     def _column(self, names: list[str]) -> Expr | None:
         """A column, or a field of one: `t.a`, `t.a.field`, `a`, `a.field`."""
-        for scope in self.scope.outward():
+        # As in DuckDB, `current_date` is no column of a query around this one.
+        for scope in (self.scope,) if self._is_bare_call(names) else self.scope.outward():
             if len(names) > 1:
                 field = scope.own_qualified(names[0], names[1])
                 if field is not None:
@@ -701,9 +708,4 @@ _RULES: dict[type[exp.Expr], Callable[[Translator, Any], Expr]] = {
     exp.Substring: calls.substring,
     exp.StrPosition: calls.position,
     exp.Trim: calls.trim,
-    exp.CurrentDate: calls.current,
-    exp.CurrentTimestamp: calls.current,
-    exp.Localtimestamp: calls.current,
-    exp.CurrentTime: calls.current,
-    exp.Localtime: calls.current,
 }

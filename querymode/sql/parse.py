@@ -37,12 +37,25 @@ class _Parser(DuckDBParser):
     """Functions keep the names they are called by: sqlglot would translate some of them between dialects."""
 
     FUNCTIONS: typing.ClassVar = {}
+    #: `current_date` and its like are names, which mean columns where there are any: expressions.py decides.
+    NO_PAREN_FUNCTIONS: typing.ClassVar = {}
+    NO_PAREN_FUNCTION_PARSERS: typing.ClassVar = {
+        **{word: DuckDBParser.NO_PAREN_FUNCTION_PARSERS[word] for word in ("ANY", "CASE", "IF", "@")},
+        "MAP": lambda self: self._parse_map_or_name(),
+    }
     FUNCTION_PARSERS: typing.ClassVar = {
         name: rule for name, rule in DuckDBParser.FUNCTION_PARSERS.items() if name in _SPECIAL_FORMS
     }
 
     def _warn_unsupported(self) -> None:
         """Our error says it; sqlglot's warning would stand on stderr beside it."""
+
+    def _parse_map_or_name(self) -> exp.Expr | None:
+        """`map` alone is a column."""
+        if self._curr.token_type in (TokenType.L_BRACE, TokenType.L_PAREN):
+            return self._parse_map()
+        self._retreat(self._index - 1)
+        return None
 
     def _parse_type(
         self, parse_interval: bool = True, fallback_to_identifier: bool = False
