@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: The end of a scheme. One slash is enough: paths that were put in order have no more.
-_START = re.compile(r"[a-z0-9+.-]:/+", re.IGNORECASE)
-_REST = re.compile(r"[^\s'\"`]*")
-_AUTHORITY = re.compile(r"[^/?#]*")
+_START = re.compile(r"[a-z0-9+.-]:/++", re.IGNORECASE)
+_REST = re.compile(r"[^\s'\"`]*+")
+_AUTHORITY = re.compile(r"[^/?#]*+")
 #: What follows a URL in a sentence.
 _PUNCTUATION = ",.;:)]}>"
 _HIDDEN = "…*"
