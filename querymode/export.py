@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from querymode.errors import QueryModeError, error
 from querymode.frame_arguments import row_count
+from querymode.store.source import Touched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def write_file(frame: DataFrame, path: object, format: Format, overwrite: object
         raise _failed(target, failure) from failure
     try:
         with os.fdopen(descriptor, "wb") as file:
-            rows = format.write(frame, file)
+            rows = _written(frame, format, file)
             file.flush()
             os.fsync(file.fileno())
         _publish(temporary, target, overwrite=bool(overwrite))
@@ -65,6 +66,15 @@ def write_file(frame: DataFrame, path: object, format: Format, overwrite: object
             raise _failed(target, failure) from failure
         raise
     return rows
+
+
+def _written(frame: DataFrame, format: Format, file: BinaryIO) -> int:
+    try:
+        return format.write(frame, file)
+    except Touched:  # a file that is read, by somebody who may have changed nothing in it
+        file.seek(0)
+        file.truncate()
+        return format.write(frame, file)
 
 
 def _target(session: QueryMode, path: object) -> str:

@@ -17,6 +17,7 @@ from querymode.execute.single import on_instance
 from querymode.fetch import IoGate
 from querymode.flat_footer import ALL_DICTIONARY, MAX, MIN, Array
 from querymode.qmcb import column_values, columnar_batch_to_rows, decode_columnar_batch
+from querymode.store.source import Touched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -216,6 +217,12 @@ class FileReport:
 
     def pages(self, row_group: int, leaf: int, limit: int | None = None) -> list[dict[str, Any]]:
         """The pages of a column chunk, the first `limit` of them."""
+        try:
+            return self._walk(row_group, leaf, limit)
+        except Touched:  # by somebody who may have changed nothing in it
+            return self._walk(row_group, leaf, limit)
+
+    def _walk(self, row_group: int, leaf: int, limit: int | None) -> list[dict[str, Any]]:
         gate = IoGate(deadline=deadline())
         source = self._file.open()
         try:

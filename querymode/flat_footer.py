@@ -19,6 +19,8 @@ from querymode.types import decode_name, decode_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from querymode.errors import QueryModeError
     from querymode.types import DataType
 
@@ -129,13 +131,15 @@ class FlatFooter:
         "leaf_count",
         "row_group_count",
         "tail",
+        "tail_identity",
     )
 
     def __init__(self, blob: bytes) -> None:
         self.blob = blob
         #: Bytes of the file right before its footer, where reading the footer brought them along: their
-        #: place, and they. Page indexes lie there.
+        #: place, and they. Page indexes lie there. They are those of a source of this identity.
         self.tail: tuple[int, bytes] = (0, b"")
+        self.tail_identity: Hashable = None
         if len(blob) < _HEADER.size:
             raise _damaged("it is too short")
         magic, version, has_key_values, created_by_size, *numbers = _HEADER.unpack_from(blob)

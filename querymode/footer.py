@@ -244,10 +244,11 @@ class _Batch:
         claim(len(blob), "what the footers of these files say")
         footer = self.footers[item.index] = _flat(blob)
         source = item.source
+        if not is_settled(source):
+            return
         if len(self.sources) <= TAILS_KEPT:
             footer.tail = (source.size - len(item.tail), item.tail[: -item.footer_size - _END_SIZE])
-        if not _is_settled(source):
-            return
+            footer.tail_identity = source.identity
         self.cache.blobs.put(source.identity, blob, len(blob))
         if self.cache.disk and (item.footer_size > DISK_WORTH or not source.local):
             disk.write(_disk_key(source.identity), blob)
@@ -373,7 +374,7 @@ def _decode_fields(columns: bytes) -> Fields:
     return tuple(fields)
 
 
-def _is_settled(source: ByteSource) -> bool:
+def is_settled(source: ByteSource) -> bool:
     """Whether every later change will show in the identity."""
     identity = source.identity
     if not (source.local and isinstance(identity, tuple) and len(identity) == 5):

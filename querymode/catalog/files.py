@@ -19,19 +19,20 @@ from querymode.catalog.union import Member, Union
 from querymode.errors import QueryModeError, error
 from querymode.fetch import IoGate
 from querymode.file_table import FileTable
-from querymode.footer import default_cache, load, read_many
+from querymode.footer import default_cache, is_settled, load, read_many
 from querymode.store import LocalFile, StoreOptions, display_name
 from querymode.store.access import absolute
 from querymode.store.location import local_path, scheme_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from querymode.fetch import Opening
     from querymode.flat_footer import FlatFooter
     from querymode.footer import FooterCache
     from querymode.store import ByteSource
+    from querymode.store.local import FileIdentity
 
     Path = str | os.PathLike[str]
 
@@ -235,7 +236,8 @@ class _Opening:
 
     def _opener(self, file: Found, source: ByteSource, footer: FlatFooter) -> Callable[[], ByteSource]:
         if isinstance(source, LocalFile):
-            return partial(_open_again, file.path, self.options, source.identity, footer, self.cache)
+            identity = (source.identity, is_settled(source))
+            return partial(_open_again, file.path, self.options, identity, footer, self.cache)
         # It holds no descriptor, and each of its reads asks for this version only, or it holds all there is
         # of a file whose server sends no parts. The tail has served.
         source.tail = b""
@@ -274,11 +276,19 @@ def _same(source: ByteSource) -> ByteSource:
 
 
 def _open_again(
-    path: str, options: StoreOptions, identity: Hashable, footer: FlatFooter, cache: FooterCache
+    path: str,
+    options: StoreOptions,
+    known: tuple[FileIdentity, bool],
+    footer: FlatFooter,
+    cache: FooterCache,
 ) -> ByteSource:
+    """`known`: the file's identity, and whether it would have shown every change since then."""
+    identity, was_settled = known
     source = LocalFile(path, options.access)
     try:
-        if source.identity == identity or _is_same_file(source, identity, footer, cache):
+        if was_settled and source.identity == identity:
+            return source
+        if source.identity[:4] == identity[:4] and _has_footer(source, footer, cache):
             return source
     except BaseException:
         source.close()
@@ -290,8 +300,6 @@ def _open_again(
     )
 
 
-def _is_same_file(source: LocalFile, identity: Hashable, footer: FlatFooter, cache: FooterCache) -> bool:
-    """A new link or new permissions change an inode's times, but neither its content nor the footer."""
-    if not isinstance(identity, tuple) or source.identity[:4] != identity[:4]:
-        return False
+def _has_footer(source: LocalFile, footer: FlatFooter, cache: FooterCache) -> bool:
+    """A new link or new permissions change an inode's times, but not the footer; new content does."""
     return load([source], cache=cache)[0].blob == footer.blob

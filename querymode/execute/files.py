@@ -15,6 +15,7 @@ from querymode import _abi
 from querymode._abi import OutputState
 from querymode.errors import QueryModeError, error
 from querymode.fetch import GAP_MIN, coalesce
+from querymode.store.source import Touched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ class FileScan:
         self._lock = threading.Lock()
         self._pruned = pruning is None
         self._sources: dict[int, ByteSource] = {}
+        #: Set at the end: a file is not, or may not be, what it was when the scan opened it.
+        self.disturbance: QueryModeError | None = None
         #: Some file that was opened lies on another machine.
         self.is_remote = False
         window = max(WINDOW_MIN, min(WINDOW_MAX, memory // 8 // max(1, len(self.columns))))
@@ -166,12 +169,25 @@ class FileScan:
         with self._lock:
             sources, self._sources = list(self._sources.values()), {}
         try:
-            if verify:
-                for source in sources:
-                    source.verify_unchanged()
+            self.disturbance = _disturbance(sources)
         finally:
             for source in sources:
                 source.close()
+        if verify and self.disturbance is not None:
+            raise self.disturbance
+
+
+def _disturbance(sources: list[ByteSource]) -> QueryModeError | None:
+    """The surest sign that a file is not what it was."""
+    found: QueryModeError | None = None
+    for source in sources:
+        try:
+            source.verify_unchanged()
+        except Touched as doubt:
+            found = found or doubt
+        except QueryModeError as failure:
+            return failure
+    return found
 
 
 class _StatisticsRequest:
@@ -246,11 +262,11 @@ class _Needs:
 
     __slots__ = ("_tail", "brought", "live", "merged", "missing", "owners", "plan")
 
-    def __init__(self, wire: bytes, footer: FlatFooter) -> None:
+    def __init__(self, wire: bytes, tail: tuple[int, bytes]) -> None:
         count, live_count, self.plan, is_index = _NEED_HEADER.unpack_from(wire)
         end = _NEED_HEADER.size + count * _NEED.size
         self.live: tuple[int, ...] = struct.unpack_from(f"<{live_count}I", wire, end)
-        self._tail = footer.tail
+        self._tail = tail
         self.brought: list[tuple[int, int, int]] = []
         self.missing: list[tuple[int, int, int]] = []
         for need in _NEED.iter_unpack(wire[_NEED_HEADER.size : end]):
@@ -278,6 +294,9 @@ class GroupReader:
         self._instance = worker.instance
         self._file = worker.scan.table.files[number]
         self._source = worker.scan.source(number)
+        footer = self._file.footer
+        # Of a file with the same footer that was written again, what was read then is not part of this one.
+        self._tail = footer.tail if footer.tail_identity == self._source.identity else (0, b"")
         self._blocks: list[_Block] = []
         self._ticket: Ticket | None = None
         self._segments: list[bytes] = []
@@ -303,7 +322,7 @@ class GroupReader:
             if output.state != OutputState.NEED_BYTES:
                 return
             wire = self._instance.read(output.address, output.size)
-            needs = _Needs(wire, self._file.footer)
+            needs = _Needs(wire, self._tail)
             self.foreseen_requests += len(needs.merged)
             self.foreseen_bytes += sum(part.size for part in needs.merged)
             if not needs.plan:
@@ -366,7 +385,7 @@ class GroupReader:
         return output
 
     def _fetch(self, wire: bytes) -> None:
-        needs = _Needs(wire, self._file.footer)
+        needs = _Needs(wire, self._tail)
         self._free_dead(needs.live)
         for offset, size, owner in needs.brought:
             block = self._new_block(size)

@@ -10,7 +10,7 @@ import time
 from querymode import _pool
 from querymode._abi import UNDIVIDED
 from querymode._wasm import give_back_free_memory
-from querymode.errors import MemoryExceededError
+from querymode.errors import MemoryExceededError, QueryModeError
 from querymode.execute import threads
 from querymode.execute.batch import drop_batches
 from querymode.execute.feeds import BatchFeed, FileFeed, MemoryFeed, ReadyFeed
@@ -19,6 +19,7 @@ from querymode.execute.stage import MIB, WORKER_SIZE_MIN, StageRun
 from querymode.file_table import FileTable
 from querymode.lower import Branch, Stage, StageOutput, in_order
 from querymode.memory_table import MemoryTable
+from querymode.store.source import Touched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 #: What an instance needs for row groups: their pages are decoded one after the other, beside the answer.
 FILE_WORKER_SIZE = 512 * MIB
+#: What rows may be to blame for.
+DATA_CODES = frozenset({"INVALID_FORMAT", "NOT_SUPPORTED", "SCHEMA_MISMATCH", "QUERY_FAILED", "INTERNAL"})
 #: A query that is asked again may need a little more than before: one of so many parts.
 NEED_MARGIN = 8
 
@@ -115,11 +118,30 @@ def run(
 ) -> Answer:
     """The answer to a lowered plan. `export`: see `QueryRun`. `profile`: is filled."""
     started = time.monotonic()
+    reads = Reads(_sources(last), limits)
+    try:
+        answer = _run(last, budget, limits, reads, export, profile)
+    except Touched:  # a file, by somebody who may have changed nothing in it: now it is as it is
+        if profile is not None:
+            profile.forget()
+        answer = _run(last, budget, limits, reads, export, profile)
+    answer.seconds = time.monotonic() - started
+    return answer
+
+
+def _run(
+    last: Stage,
+    budget: Budget,
+    limits: Limits,
+    reads: Reads,
+    export: Export | None,
+    profile: Profile | None,
+) -> Answer:
+    """With as much memory as it takes."""
     deadline = limits.deadline
     most = limits.memory_of(budget.total)
     expected = _expected_size(last, most, limits.thread_count)
     answer: Answer | None = None
-    reads = Reads(_sources(last), limits)
     for size, alone in _attempts(expected, most):
         attempt: QueryRun | None = None
         try:
@@ -131,7 +153,7 @@ def run(
                     last, limits, reservation.size, deadline, alone=alone, export=export, reads=reads
                 )
                 attempt.profile = profile
-                answer = attempt.answer()
+                answer = _undisturbed(attempt)
         except MemoryExceededError:
             if attempt is None or alone or (size >= most and attempt.was_alone):
                 give_back_free_memory()
@@ -142,8 +164,14 @@ def run(
             last.memory_needed = attempt.peak + attempt.peak // NEED_MARGIN
         break
     assert answer is not None
-    answer.seconds = time.monotonic() - started
     return answer
+
+
+def _undisturbed(attempt: QueryRun) -> Answer:
+    try:
+        return attempt.answer()
+    except QueryModeError as failure:
+        raise attempt.blamed(failure) from None
 
 
 def _attempts(expected: int, most: int) -> list[tuple[int, bool]]:
@@ -156,14 +184,25 @@ def stream(last: Stage, budget: Budget, limits: Limits, *, export: Export | None
     """The batches of the answer, in order, while the query still runs.
 
     What waits to be taken stays within the budget: workers that are ahead of the reader wait for it. Where
-    rows are sorted or aggregated, the answer exists only as a whole, and is then handed out.
+    rows are sorted or aggregated, the answer exists only as a whole, and is then handed out. A file that was
+    touched meanwhile is read again only as long as nobody has seen a row of it.
     """
     deadline = limits.deadline
     expected = _expected_size(last, limits.memory_of(budget.total), limits.thread_count)
     with budget.reserve(expected, deadline) as reservation:
         reads = Reads(_sources(last), limits)
-        run = QueryRun(last, limits, reservation.size, deadline, keep=False, export=export, reads=reads)
-        yield from run.batches()
+        for is_last in (False, True):
+            run = QueryRun(last, limits, reservation.size, deadline, keep=False, export=export, reads=reads)
+            handed_out = False
+            try:
+                for batch in run.batches():
+                    handed_out = True
+                    yield batch
+                return
+            except QueryModeError as failure:
+                blamed = run.blamed(failure)
+            if is_last or handed_out or not isinstance(blamed, Touched):
+                raise blamed
 
 
 def _expected_size(last: Stage, limit: int, thread_count: int) -> int:
@@ -292,6 +331,7 @@ class QueryRun:
         self.pages_skipped = 0
         self._reads = reads
         self._gate: IoGate | None = None
+        self._scans: list[FileScan] = []
         self._results: dict[int, list[list[Batch]]] = {}
         self._readers: dict[int, int] = {}
         self._answer = Answer()
@@ -579,7 +619,7 @@ class QueryRun:
             assert self._reads is not None
             self._gate = self._reads.new_gate()
         self._answer.group_count += len(table.groups)
-        return FileScan(
+        scan = FileScan(
             table,
             branch.columns,
             branch.pruning,
@@ -589,6 +629,16 @@ class QueryRun:
             memory=self.size // workers,
             verify_crc=table.verify_crc,
         )
+        self._scans.append(scan)
+        return scan
+
+    def blamed(self, failure: QueryModeError) -> QueryModeError:
+        """What to raise for a failure: bytes of two versions of a file look damaged, but are not."""
+        disturbances = [scan.disturbance for scan in self._scans if scan.disturbance is not None]
+        if failure.code not in DATA_CODES or not disturbances:
+            return failure
+        sure = [one for one in disturbances if not isinstance(one, Touched)]
+        return (sure or disturbances)[0]
 
     def _bounds_of(self, branch: Branch) -> Callable[[Instance], list[Expr] | None]:
         from querymode.execute.key_ranges import bounds

@@ -35,6 +35,12 @@ class Profile:
         for number, count in found.items():
             self.rows[number] = count if is_final else self.rows.get(number, 0) + count
 
+    def forget(self) -> None:
+        """Of a query that runs again from its beginning."""
+        self.rows.clear()
+        self.seconds.clear()
+        self.reads.clear()
+
     def forget_rows(self, nodes: Sequence[Node]) -> None:
         """Of nodes that run again, over what they have left: it is not to be counted twice."""
         for node in nodes:

@@ -16,7 +16,7 @@ import weakref
 from collections import OrderedDict
 
 from querymode.errors import error
-from querymode.store.source import ByteSource, Patience, changed
+from querymode.store.source import ByteSource, Patience, changed, touched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +105,11 @@ class LocalFile(ByteSource):
                     return  # some file systems cannot; it was only a hint
 
     def verify_unchanged(self) -> None:
-        """Written to in place, or another file under its name: neither may go unnoticed."""
+        """Written to in place, or another file under its name: neither may go unnoticed.
+
+        Tools that copy put the time of a file's content back (`rsync --inplace -t`, `cp -p`). The time of its
+        inode they cannot, but that also moves with permissions and links.
+        """
         with self._lock:
             held = None if self._descriptor < 0 else os.fstat(self._descriptor)
         if held is not None and not self._is_same(held):
@@ -117,9 +121,11 @@ class LocalFile(ByteSource):
             return
         if not self._is_same(named):
             raise changed(self.name)
+        if _identity(named) != self.identity:
+            raise touched(self.name)
 
     def _is_same(self, status: os.stat_result) -> bool:
-        # Without the time of the inode's own change: a new name or new permissions change no row.
+        # Without the time of the inode's own change, which a new name or new permissions move too.
         return _identity(status)[:4] == self.identity[:4]
 
     def park(self) -> None:
@@ -162,7 +168,7 @@ class LocalFile(ByteSource):
 
     def _reopen(self) -> int:
         descriptor, status = self._open()
-        if _identity(status) != self.identity:
+        if not self._is_same(status):  # what else there is to know, `verify_unchanged` will see
             os.close(descriptor)
             raise changed(self.name)
         return descriptor

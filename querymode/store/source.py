@@ -16,7 +16,7 @@ import time
 from contextlib import suppress
 
 from querymode._call import query_timeout
-from querymode.errors import error
+from querymode.errors import QueryModeError, error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from querymode.errors import QueryModeError
 
 #: How often a `cancelled` function is asked while nothing else happens.
 _POLL_SECONDS = 0.05
@@ -207,7 +206,7 @@ class ByteSource:
         """Says that these (offset, size) will be read soon. A hint: it may do nothing."""
 
     def verify_unchanged(self) -> None:
-        """Raises if the object is not what it was when it was opened.
+        """Raises if the object is not what it was when it was opened; `Touched` if that is only likely.
 
         For sources that cannot ask for "this version only" with each read; the others need do nothing.
         """
@@ -254,3 +253,11 @@ class ByteSource:
 def changed(name: str) -> QueryModeError:
     """What every source says when it meets other bytes than those it was opened for."""
     return error("QUERY_FAILED", f"{name} changed while it was read; run the query again")
+
+
+class Touched(QueryModeError):
+    """Perhaps other bytes, perhaps only a new name or other permissions: reading it all once more tells."""
+
+
+def touched(name: str) -> Touched:
+    return Touched("QUERY_FAILED", changed(name).message)

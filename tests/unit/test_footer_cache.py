@@ -71,7 +71,7 @@ def write(path: Path, columns: int = 2, rows: int = 8, row_groups: int = 1, firs
 
 def settle(path: Path) -> None:
     """Until the clock that times of files come from has moved on."""
-    while not footer._is_settled(open_source(path)):
+    while not footer.is_settled(open_source(path)):
         time.sleep(0.002)
 
 
