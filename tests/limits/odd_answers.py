@@ -34,9 +34,9 @@ def _instead(old: str, new: str, exchange: Exchange) -> None:
     exchange.send(("\r\n".join([*lines, *([new] if new else [])]) + "\r\n\r\n").encode(), body)
 
 
-def _redirect(status: str, location: str | None, exchange: Exchange) -> None:
-    fields = ["x-amz-bucket-region: eu-west-1"] if exchange.path else []
-    exchange.status(status, fields + ([] if location is None else [f"Location: {location or exchange.path}"]))
+def _redirect(status: str, location: str | None, exchange: Exchange, region: str = "") -> None:
+    fields = [] if location is None else [f"Location: {location or exchange.path}"]
+    exchange.status(status, fields + ([f"x-amz-bucket-region: {region}"] if region else []))
 
 
 def _error(status: str, code: str, more: str, exchange: Exchange) -> None:
@@ -133,6 +133,8 @@ ODD: dict[str, Behaviour] = {
     "odd-circle-302": partial(_redirect, "302 Found", ""),
     "odd-circle-307": partial(_redirect, "307 Odd", ""),
     "odd-circle-308": partial(_redirect, "308 Odd", ""),
+    "odd-circle-region": partial(_redirect, "301 Moved", "", region="eu-west-1"),
+    "odd-circle-region-word": partial(_redirect, "307 Odd", "", region="a b/../c#"),
     "odd-redirect-nowhere": partial(_redirect, "301 Moved", None),
     "odd-redirect-bracket": partial(_redirect, "301 Moved", "http://[::1/x"),
     "odd-redirect-port": partial(_redirect, "301 Moved", "http://localhost:99999999/x"),

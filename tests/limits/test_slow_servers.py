@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +122,33 @@ def test_opening(server: SlowServer, behaviour: str, scheme: str) -> None:
 def test_redirections(server: SlowServer) -> None:
     calls = opening_calls(server, server.url("drip-redirects"))
     check(server, calls, "QUERY_TIMEOUT", "QUERY_FAILED")
+
+
+@pytest.mark.parametrize("scheme", ["http", "https", "s3"])
+def test_a_port_that_nobody_answers(server: SlowServer, scheme: str) -> None:
+    """With https, no answer comes to the first word of the handshake."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        url = "s3://b/x.parquet" if scheme == "s3" else f"{endpoint.replace('http', scheme)}/x.parquet"
+        call = partial(session(server, endpoint_url=endpoint).table, url)
+        check(server, {scheme: call}, "QUERY_TIMEOUT")
+
+
+@pytest.mark.parametrize("scheme", ["http", "s3"])
+def test_names_that_nobody_knows(server: SlowServer, scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system looks them up, which cannot be stopped; nobody waits for it."""
+    known = socket.getaddrinfo
+
+    def slow(host: Any, *arguments: Any, **options: Any) -> Any:
+        if host == "slow.example":
+            time.sleep(2.5)
+            raise socket.gaierror(socket.EAI_AGAIN, "later")
+        return known(host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    url = "s3://b/x.parquet" if scheme == "s3" else "http://slow.example/x.parquet"
+    call = partial(session(server, endpoint_url="http://slow.example").table, url)
+    check(server, {scheme: call}, "QUERY_TIMEOUT")
 
 
 @pytest.mark.parametrize("behaviour", [*SLOW, "endless-listing", "endless-empty-listing"])
