@@ -51,16 +51,20 @@ _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEX
 
 
 def cache_directory() -> str:
-    """Where it is: $QUERYMODE_CACHE_DIR, else in the platform's cache directory of this user."""
+    """Where it is: $QUERYMODE_CACHE_DIR, else in the platform's cache directory of this user.
+
+    An OSError where this user has no home: what is relative to nothing would lie in the current folder.
+    """
     chosen = os.environ.get("QUERYMODE_CACHE_DIR")
     if chosen:
         return chosen
-    if sys.platform == "darwin":
-        return os.path.expanduser("~/Library/Caches/querymode")
-    base = os.environ.get("XDG_CACHE_HOME")
+    base = os.environ.get("XDG_CACHE_HOME") if sys.platform != "darwin" else None
     # The XDG rules: a relative path is to be ignored.
     if not base or not os.path.isabs(base):
-        base = os.path.expanduser("~/.cache")
+        base = os.path.expanduser("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")
+        # An empty HOME would be the root of the file system.
+        if os.environ.get("HOME") == "" or not os.path.isabs(base):
+            raise FileNotFoundError("this user has no home directory")
     return os.path.join(base, "querymode")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from querymode._abi import AggregateOp
 from querymode._secrets import hide
+from querymode._shutdown import guards_shutdown
 from querymode.bind import output_name
 from querymode.errors import column_not_found, error
 from querymode.expr import (
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from querymode.session import QueryMode
 
 
+@guards_shutdown
 class DataFrame(FilterMethods, ColumnMethods, JoinMethods, OutputMethods):
     """Rows and columns that a query describes."""
 
@@ -292,6 +294,7 @@ class DataFrame(FilterMethods, ColumnMethods, JoinMethods, OutputMethods):
         return self.collect().__arrow_c_stream__(requested_schema)
 
 
+@guards_shutdown
 class GroupedFrame:
     """Rows by group; ask it for aggregates."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from querymode._shutdown import guards_shutdown
 from querymode.frame_arguments import row_count
 
 TYPE_CHECKING = False
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from querymode.result import Result
 
 
+@guards_shutdown
 class Pages:
     """Nothing is read until a page is asked for, and then only what that page needs.
 

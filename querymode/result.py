@@ -6,6 +6,8 @@ libraries imported.
 
 from __future__ import annotations
 
+from querymode._shutdown import guards_shutdown
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from querymode.schema import Schema
 
 
+@guards_shutdown
 class Result:
     """What `collect()` returns."""
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from types import FunctionType
 
 from querymode._call import opening_gate
 from querymode._secrets import hide
+from querymode._shutdown import guarded, guards_shutdown
 from querymode.errors import TableNotFoundError, error
 from querymode.file_table import Origin
 from querymode.frame import DataFrame
@@ -50,12 +52,10 @@ class _of_session:
     """A method that may also be called on the class: then the session is the default one."""
 
     def __init__(self, function: Callable[..., DataFrame]) -> None:
-        self._function = function
+        self._function = guarded(function)
         self.__doc__ = function.__doc__
 
     def __get__(self, session: QueryMode | None, owner: type[QueryMode]) -> Callable[..., DataFrame]:
-        from functools import partial
-
         return partial(self._function, default_session() if session is None else session)
 
 
@@ -74,6 +74,7 @@ def _with_parameters_of(
     return decorate
 
 
+@guards_shutdown
 class QueryMode:
     """A session. Make one with `QueryMode.local()`; the `from_…` functions make tables without one."""
 

@@ -102,8 +102,8 @@ def _wrapped(java: str) -> str:
         f'for word do shift; case "$word" in {_VECTOR_FLAG}) ;; *) set -- "$@" "$word";; esac; done\n'
         f'exec {shlex.quote(real)} "$@"\n'
     )
-    home = os.path.join(cache_directory(), f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}")
     try:
+        home = os.path.join(cache_directory(), f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}")
         for directory in (cache_directory(), home, os.path.join(home, "bin")):
             make_private(directory)
             os.close(open_private(directory, PRIVATE_DIRECTORY))
