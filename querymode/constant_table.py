@@ -35,18 +35,25 @@ def constant_column(data_type: DataType, values: Sequence[object]) -> HostColumn
         return HostColumn(data_type, count)
     stored = [literals.fit(value, data_type) for value in values]
     assert all((kept is None) == (value is None) for kept, value in zip(stored, values, strict=True))
-    valid = sum(1 << row for row, kept in enumerate(stored) if kept is not None)
-    validity = None if valid == (1 << count) - 1 else valid.to_bytes((count + 7) // 8, "little")
+    validity = None if None not in stored else _bits([kept is not None for kept in stored])
     if has_offsets(data_type):
         texts = [b"" if kept is None else bytes(kept) for kept in stored]  # type: ignore[call-overload]
         return _spans(data_type, texts, validity)
     if data_type.tag == TypeTag.BOOL:
-        bits = sum(1 << row for row, kept in enumerate(stored) if kept)
-        data = bits.to_bytes((count + 7) // 8, "little")
+        data = _bits(stored)
     else:
         zero = literals.encode_stored(_zero(data_type), data_type)
         data = b"".join(zero if kept is None else literals.encode_stored(kept, data_type) for kept in stored)
     return HostColumn(data_type, count, validity=validity, data=data)
+
+
+def _bits(flags: Sequence[object]) -> bytes:
+    """One bit each, the first in the lowest place."""
+    packed = bytearray((len(flags) + 7) // 8)
+    for row, flag in enumerate(flags):
+        if flag:
+            packed[row >> 3] |= 1 << (row & 7)
+    return bytes(packed)
 
 
 def _zero(data_type: DataType) -> object:

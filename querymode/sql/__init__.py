@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def plan_sql(session: QueryMode, text: str, parameters: object = None) -> Node:
     """The plan of a statement."""
-    from querymode.sql.cache import plan_key
+    from querymode.sql.cache import TEXT_SIZE_MAX, plan_key
 
     plans = session._plans
     key = plan_key(text, parameters)
@@ -25,7 +25,7 @@ def plan_sql(session: QueryMode, text: str, parameters: object = None) -> Node:
     if found is not None:
         return found
     version = plans.version
-    is_plain = parameters is None and isinstance(text, str)
+    is_plain = parameters is None and isinstance(text, str) and len(text) <= TEXT_SIZE_MAX
     planned = _stored(session, text) if is_plain else None
     if planned is None:
         from querymode.sql.statement import plan_statement

@@ -274,6 +274,13 @@ class SelectBlock(Block):
         """Neither groups nor limits rows: a row of it is a row of its FROM that WHERE lets through."""
         return self.grouping is None and not self.distinct_on and not self.tail.limited
 
+    def constants(self) -> dict[str, Literal] | None:
+        """The values of its one row, where they stand in the text."""
+        if self.source is not None or not self.one_row or self.grouping is not None or self.tail.keys:
+            return None
+        found = {name: item for name, item in self.items if isinstance(item, Literal)}
+        return found if len(found) == len(self.items) else None
+
     def without_tail(self) -> SelectBlock:
         """The same rows in any order, and all of them."""
         if not self.tail.keys and not self.tail.limited:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     Watched = tuple[str, tuple[int, int, int]]
 
 _PLAN_COUNT_MAX = 256
+#: Plans of longer texts are not kept: they are large, and seldom asked twice.
+TEXT_SIZE_MAX = 1 << 17
 
 
 class PlanCache:
@@ -61,8 +63,10 @@ class PlanCache:
 
 def plan_key(text: object, parameters: object) -> Hashable | None:
     """What a plan is found by; None where a parameter cannot be part of it."""
+    if not isinstance(text, str) or len(text) > TEXT_SIZE_MAX:
+        return None
     if parameters is None:
-        return text if isinstance(text, str) else None
+        return text
     if isinstance(parameters, dict):
         pairs = list(parameters.items())
     elif isinstance(parameters, (list, tuple)):

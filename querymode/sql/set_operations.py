@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from querymode import literals
 from querymode._abi import AggregateOp, ArithmeticOp
+from querymode._call import check
 from querymode.bind import common_type
+from querymode.constant_table import constant_table
 from querymode.expr import Aggregate, Arithmetic, Cast, Coalesce, Column, Expr, Function, Literal
-from querymode.plan import GroupBy, Node, Project, Repeat, Union
-from querymode.sql.blocks import Block, Built, Outer
+from querymode.plan import GroupBy, Node, Project, Repeat, Scan, Union
+from querymode.sql.blocks import Block, Built, Outer, SelectBlock
 from querymode.sql.joins import Key, join
 from querymode.sql.scope import Field, Scope
 from querymode.types import INT64, UTF8
@@ -46,7 +49,15 @@ class SetBlock(Block):
     def build(self, outer: Outer | None = None) -> Built:
         mapping: dict[str, str] = {}
         nodes: list[Node] = []
+        rows: list[list[object]] = []
         for block, values in self.parts:
+            check()
+            row = self._constant_row(block, values) if outer is None and self.kind == UNION else None
+            if row is not None:
+                rows.append(row)
+                continue
+            nodes += self._row_nodes(rows)
+            rows = []
             built = block.build(outer if block.free else None)
             if outer is not None and not built.mapping:
                 values_of = outer.take()
@@ -56,12 +67,37 @@ class SetBlock(Block):
             items = [(field.column, value) for field, value in zip(self.fields, values, strict=True)]
             carried = [(column, Column(built.mapping[name])) for name, column in mapping.items()]
             nodes.append(Project(built.node, [*items, *carried]))
+        nodes += self._row_nodes(rows)
         columns = [*(field.column for field in self.fields), *mapping.values()]
         return Built(self._combined(nodes, columns), mapping)
 
+    def _constant_row(self, block: Block, values: Sequence[Expr]) -> list[object] | None:
+        """What a query of constants gives, in the types of the result."""
+        constants = block.constants() if isinstance(block, SelectBlock) else None
+        if constants is None:
+            return None
+        row: list[object] = []
+        for field, value in zip(self.fields, values, strict=True):
+            column = value.value if isinstance(value, Cast) else value
+            assert isinstance(column, (Column, Literal))
+            literal = constants[column.name] if isinstance(column, Column) else column
+            data_type = self.names.type_of(Column(field.column))
+            if literal.value is not None and literals.fit(literal.value, data_type) is None:
+                return None
+            row.append(literal.value)
+        return row
+
+    def _row_nodes(self, rows: list[list[object]]) -> list[Node]:
+        """Rows of constants in a row are one table, however many queries gave them."""
+        if not rows:
+            return []
+        columns = [field.column for field in self.fields]
+        types = [self.names.type_of(Column(column)) for column in columns]
+        return [Scan(constant_table(list(zip(columns, types, strict=True)), list(zip(*rows, strict=True))))]
+
     def _combined(self, nodes: list[Node], columns: list[str]) -> Node:
         if self.kind == UNION:
-            union: Node = Union(nodes)
+            union: Node = Union(nodes) if len(nodes) > 1 else nodes[0]
             return _distinct(union, columns) if self.distinct else union
         left, right = nodes
         others = [self.names.copy(column) for column in columns]
