@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from querymode import literals
 from querymode._abi import EXPRESSION_DEPTH_MAX, ArithmeticOp, CompareOp, ExpressionTag, TypeTag
+from querymode._call import check
 from querymode.errors import column_not_found, error
 from querymode.expr import (
     AGGREGATE_NAMES,
@@ -102,6 +103,7 @@ class Bound:
 
 def bind(expression: Expr, schema: Schema) -> Bound:
     """The expression over columns of this schema."""
+    check()
     return _Binder(schema).bind(expression, 0)
 
 
@@ -255,6 +257,7 @@ class _Binder:
         return Bound(BOOL, wire + b"".join(self.term(term, depth).wire for term in node.terms), str(node))
 
     def term(self, node: Expr, depth: int) -> Bound:
+        check()
         bound = self.bind(node, depth)
         if bound.type == NULL:
             return _null_of(BOOL, bound.text)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from querymode._abi import EXPRESSION_DEPTH_MAX, AggregateOp, ArithmeticOp, CompareOp
+from querymode._call import check
 from querymode.errors import QueryModeError, error
 from querymode.expr import (
     Aggregate,
@@ -264,6 +265,7 @@ def _word(kind: type[IntEnum]) -> tuple[Encode, Decode]:
 
 
 def encode_expression(node: Expr) -> Any:
+    check()
     form = _FORMS.get(type(node))
     if form is not None:
         kind, parts = form
@@ -312,6 +314,7 @@ def decode_expression(given: Any) -> Expr:
 def _decode(given: Any, depth: int) -> Expr:
     if not isinstance(given, list):
         return decode_constant(given)
+    check()
     if depth >= _DEPTH_MAX:
         raise error("NOT_SUPPORTED", f"an expression of the descriptor is nested deeper than {_DEPTH_MAX}")
     if not given or not isinstance(given[0], str):

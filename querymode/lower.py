@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from querymode._abi import ROWS_PASS, AggregatePhase
+from querymode._call import check
 from querymode.aggregates import depends_on_order, is_splittable
 from querymode.bind import bind, bind_keys, columns_of
 from querymode.errors import error
@@ -399,6 +400,7 @@ class _Lowering:
         return _output_pipe(stage, parallel=parallel)
 
     def _new_pipe(self, node: Node, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
+        check()
         if isinstance(node, Scan):
             return self._scan(node, needed, sought)
         if isinstance(node, Join):

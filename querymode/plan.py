@@ -8,6 +8,7 @@ turns them into work for the engine.
 from __future__ import annotations
 
 from querymode._abi import AggregateOp
+from querymode._call import check
 from querymode.aggregates import BoundCall
 from querymode.bind import (
     Bound,
@@ -63,6 +64,7 @@ def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
     def of(node: Node) -> Node:
         known = done.get(id(node))
         if known is None:
+            check()
             children = [of(child) for child in node.children]
             same = all(new is old for new, old in zip(children, node.children, strict=True))
             # The node is kept beside: its number must not be used again while it is remembered.
@@ -277,6 +279,7 @@ class Join(Node):
         mark: str | None = None,
         null_equal: bool = False,
     ) -> None:
+        check()
         assert kind in JOIN_KINDS and (mark is not None) == (kind == "mark"), kind
         self.left = left
         self.right = right

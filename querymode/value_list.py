@@ -36,7 +36,6 @@ class ValueList:
     __slots__ = ("_bounds", "_misfits", "_wire", "has_null", "kinds", "values")
 
     def __init__(self, values: Sequence[object], has_null: bool) -> None:
-        claim(len(values) * _VALUE_SIZE, f"a list of {len(values):,} values")
         self.values = tuple(values)
         self.has_null = has_null
         self.kinds = frozenset(map(type, self.values))
@@ -47,6 +46,7 @@ class ValueList:
     @classmethod
     def of(cls, items: Sequence[object]) -> ValueList:
         """Constants; none of them is an expression."""
+        claim_values(len(items))
         if not set(map(type, items)) <= _PLAIN:
             items = [plain(item) for item in items]
         present = [item for item in items if item is not None]
@@ -127,6 +127,11 @@ class ValueList:
             return None
 
 
+def claim_values(count: int) -> None:
+    """Counts the memory that so many values of a list will take."""
+    claim(count * _VALUE_SIZE, "a long list of values")
+
+
 def _same_kind(a: object, b: object) -> bool:
     return type(a) is type(b)
 
@@ -157,13 +162,15 @@ def _encoded_at_once(values: Sequence[Any], kinds: frozenset[type], target: Data
 
 def _encoded_texts(values: Sequence[str]) -> bytes:
     head = encode_value(b"", UTF8)[:-4]
-    pieces: list[bytes] = []
+    wire = bytearray()
     for number, value in enumerate(values):
         if number % _STRIDE == 0:
             check()
         text = encode_text(value)
-        pieces.append(b"%b%b%b" % (head, len(text).to_bytes(4, "little"), text))
-    return b"".join(pieces)
+        wire += head
+        wire += len(text).to_bytes(4, "little")
+        wire += text
+    return bytes(wire)
 
 
 def _encoded_integers(values: Sequence[int], target: DataType) -> bytes | None:

@@ -165,6 +165,7 @@ class Translator:
         return value
 
     def translate(self, node: exp.Expr) -> Expr:
+        check()
         rule = _RULES.get(type(node))
         if rule is None:
             if not isinstance(node, exp.Expr):

@@ -10,17 +10,24 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from querymode._call import check
+from querymode._call import check, claim
 from querymode.sql import constants
-from querymode.sql.scan import after_blanks, ends_of_in
-from querymode.value_list import LONG, ValueList
+from querymode.sql.scan import after_blanks, end_of_in
+from querymode.value_list import LONG, ValueList, claim_values
 
 #: Shorter texts hold no list that is worth it.
-_TEXT_SIZE_MIN = 2 * LONG
+_TEXT_SIZE_MIN = 2048
 #: Values that are read before somebody asks for the time.
 _CHUNK = 32_768
 #: Numbers of more characters than these are the parser's.
 _NUMBER_SIZE_MAX = 28
+
+#: What a token and its part of the tree take, measured with tracemalloc: 300 bytes of the token, and up to a
+#: kilobyte of nodes, of what they become, and of where they stand.
+_TOKEN_SIZE = 1300
+_TOKENS_CLAIMED = 1024
+#: Roughly, and never far too many: what is quoted is one.
+_COUNTED = re.compile(r"""\w++|'[^']*+'|"[^"]*+"|--[^\n\r]*+|[^\w\s]""")
 
 _BLANK = r"(?:\s++|--[^\n\r]*+[\n\r]|/\*(?:[^*/]++|\*(?!/)|/(?!\*))*+\*/)*+"
 _TEXT = r"'(?:[^']++|'')*+'"
@@ -40,7 +47,8 @@ def lift(sql: str) -> tuple[str, dict[int, ValueList]]:
         return sql, lists
     kept: list[str] = []
     position = copied = 0
-    while (end := ends_of_in(sql, position)) is not None:
+    claim(len(sql), "the text of the statement")
+    while (end := end_of_in(sql, position, lambda start, end: _claim_tokens(sql, start, end))) is not None:
         check()
         open_ = after_blanks(sql, end)
         if not sql.startswith("(", open_):
@@ -55,6 +63,14 @@ def lift(sql: str) -> tuple[str, dict[int, ValueList]]:
     return ("".join((*kept, sql[copied:])), lists) if lists else (sql, lists)
 
 
+def _claim_tokens(sql: str, start: int, end: int) -> None:
+    """Counts what the tree of a piece of text will take."""
+    for count, _ in enumerate(_COUNTED.finditer(sql, start, end), 1):
+        if count % _TOKENS_CLAIMED == 0:
+            check()
+            claim(_TOKEN_SIZE * _TOKENS_CLAIMED, "planning the statement")
+
+
 def _values(sql: str, start: int) -> tuple[ValueList | None, int]:
     """The values from a parenthesis on, and the place behind the list or behind what was looked at."""
     values: list[object] = []
@@ -62,6 +78,7 @@ def _values(sql: str, start: int) -> tuple[ValueList | None, int]:
     while (read := _chunk(sql, position)) is not None:
         check()
         more, position = read
+        claim_values(len(more))
         values += more
     last = _LAST.match(sql, position)
     if last is None or len(values) < LONG:
@@ -70,7 +87,8 @@ def _values(sql: str, start: int) -> tuple[ValueList | None, int]:
         values.append(_value(last[1]))
     except ValueError:
         return None, position
-    return ValueList.of(values), last.end()
+    present = [value for value in values if value is not None]
+    return ValueList(present, len(present) != len(values)), last.end()
 
 
 def _chunk(sql: str, position: int) -> tuple[list[object], int] | None:

@@ -14,8 +14,9 @@ from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.duckdb import DuckDBParser
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenizerCore, TokenType
 
+from querymode._call import check
 from querymode._secrets import hide
 from querymode.errors import QueryModeError, error
 from querymode.sql.lift import lift
@@ -77,11 +78,55 @@ class _Parser(DuckDBParser):
         return super()._parse_interval_span(this, parse_function_unit)
 
 
+class _PatientParser(_Parser):
+    """For long texts: asks for the time now and then."""
+
+    def _advance(self, times: int = 1) -> None:
+        super()._advance(times)
+        if self._index % _STRIDE == 0:
+            check()
+
+
+class _PatientScanner(TokenizerCore):
+    """The same for tokens, however many characters each has."""
+
+    __slots__ = ("_steps",)
+
+    def tokenize(self, sql: str) -> list[Token]:
+        self._steps = 0
+        return super().tokenize(sql)
+
+    def _advance(self, i: int = 1, alnum: bool = False) -> None:
+        super()._advance(i, alnum)
+        self._steps += 1
+        if self._steps % _STRIDE == 0:
+            check()
+
+
+class _PatientTokenizer(DuckDB.Tokenizer):
+    def _init_core(self) -> TokenizerCore:
+        core = super()._init_core()
+        patient = object.__new__(_PatientScanner)
+        for name in TokenizerCore.__slots__:
+            setattr(patient, name, getattr(core, name))
+        return patient
+
+
 class _Dialect(DuckDB):
     Parser = _Parser
 
 
+class _PatientDialect(DuckDB):
+    Parser = _PatientParser
+    Tokenizer = _PatientTokenizer
+
+
 _DIALECT = _Dialect()
+_PATIENT_DIALECT = _PatientDialect()
+#: Texts of more characters than these are read with patience.
+_LONG_TEXT = 1 << 14
+#: Steps of a parser between two looks at the clock: some 5 ms.
+_STRIDE = 1024
 _QUERIES = (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)
 _EXPLAIN = re.compile(r"explain(?:\s++analyze)?+(?=[\s(])", re.IGNORECASE)
 
@@ -210,16 +255,21 @@ def parse(sql: str) -> Statement:
         # Blanks of the same length: places in the text stay what they are.
         sql = " " * explain.end() + sql[explain.end() :]
     sql, lists = lift(sql)
-    tokens = _tokens(sql, text)
+    dialect: DuckDB = _DIALECT
+    if len(sql) > _LONG_TEXT:
+        dialect = _PATIENT_DIALECT
+    tokens = _tokens(sql, text, dialect)
     tokens, parameter_count = _number_parameters(tokens)
-    tree = _tree(tokens, sql, text)
+    tree = _tree(tokens, sql, text, dialect)
     return Statement(text, tree, word, parameter_count, lists)
 
 
-def _tokens(sql: str, text: Text) -> list[Token]:
+def _tokens(sql: str, text: Text, dialect: DuckDB) -> list[Token]:
     try:
-        tokens = _DIALECT.tokenize(sql)
-    except TokenError:
+        tokens = dialect.tokenize(sql)
+    except TokenError as failure:
+        if isinstance(failure.__cause__, QueryModeError):  # the time is over
+            raise failure.__cause__ from None
         start = unclosed(sql)
         what = "a comment is" if sql[start : start + 2] == "/*" else "a quote is"
         raise text.error_at("SQL_SYNTAX", f"{what} opened here and never closed", start) from None
@@ -270,7 +320,7 @@ def _number_parameters(tokens: list[Token]) -> tuple[list[Token], int]:
     return numbered, count
 
 
-def _tree(tokens: list[Token], sql: str, text: Text) -> exp.Expr:
+def _tree(tokens: list[Token], sql: str, text: Text, dialect: DuckDB) -> exp.Expr:
     if not tokens or all(token.token_type == TokenType.SEMICOLON for token in tokens):
         raise text.error_at("SQL_SYNTAX", "the text holds no statement", None)
     _refuse_second(tokens, text)
@@ -278,7 +328,7 @@ def _tree(tokens: list[Token], sql: str, text: Text) -> exp.Expr:
     _refuse_gaps(tokens, text)
     _refuse_open_joins(tokens, text)
     try:
-        trees = _DIALECT.parser().parse(tokens, sql)
+        trees = dialect.parser().parse(tokens, sql)
     except ParseError as failure:
         raise _syntax_error(failure, tokens, text) from None
     except RecursionError:

@@ -33,8 +33,8 @@ TABLE = pa.table(
         "b": pa.array([True, False, None, True, False]),
     }
 )
-FILL = [str(1000 + number) for number in range(300)]
-TEXTS = [f"'x{number}'" for number in range(300)]
+FILL = [str(1000 + number) for number in range(600)]
+TEXTS = [f"'x{number}'" for number in range(600)]
 
 
 @pytest.fixture(scope="module")
