@@ -6,16 +6,10 @@ it. Where a URL ends in a sentence is a guess, so that rather too much is hidden
 
 from __future__ import annotations
 
-import re
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: The end of a scheme. One slash is enough: paths that were put in order have no more.
-_START = re.compile(r"[a-z0-9+.-]:/++", re.IGNORECASE)
-_REST = re.compile(r"[^\s'\"`]*+")
-_AUTHORITY = re.compile(r"[^/?#]*+")
 #: What follows a URL in a sentence.
 _PUNCTUATION = ",.;:)]}>"
 _HIDDEN = "…*"
@@ -55,15 +49,20 @@ def tells_of_secrets(text: str) -> bool:
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
     """Where credentials stand. Each letter is looked at a few times at most."""
-    found = _START.search(text)
+    import re  # most texts have no URL, and most programs no error
+
+    # The end of a scheme. One slash is enough: paths that were put in order have no more.
+    begin = re.compile(r"[a-z0-9+.-]:/++", re.IGNORECASE)
+    to_end = re.compile(r"[^\s'\"`]*+")
+    found = begin.search(text)
     while found is not None:
         start = found.end()
-        rest = _REST.match(text, start)
+        rest = to_end.match(text, start)
         assert rest is not None  # it may be empty
         end = start + len(rest[0].rstrip(_PUNCTUATION))
         slashes = len(found[0]) - len("s:")
         yield from _spans_of_url(text, _scheme_before(text, found.start() + 1), slashes, start, end)
-        found = _START.search(text, max(end, start))
+        found = begin.search(text, max(end, start))
 
 
 def _scheme_before(text: str, colon: int) -> str:
@@ -77,18 +76,21 @@ def _scheme_before(text: str, colon: int) -> str:
 def _spans_of_url(text: str, scheme: str, slashes: int, start: int, end: int) -> Iterator[tuple[int, int]]:
     """`scheme`: "" if any other. `start`, `end`: of what stands behind the slashes."""
     if scheme != "file" or slashes < 3:  # three slashes: on this machine
-        authority = _AUTHORITY.match(text, start, end)
-        assert authority is not None
-        at = text.rfind("@", start, authority.end())
-        if at < 0 and _is_cut_password(authority[0]):
+        authority_end = _first(text, "/?#", start, end)
+        at = text.rfind("@", start, authority_end)
+        if at < 0 and _is_cut_password(text[start:authority_end]):
             at = text.rfind("@", start, end)
         if at >= 0:
             yield start, at
             start = at
-    marks = (text.find(mark, start, end) for mark in "?#")
-    query = min((place for place in marks if place >= 0), default=end)
+    query = _first(text, "?#", start, end)
     if query < end and (scheme not in _PLAIN_SCHEMES or "=" in text[query:end]):
         yield query + 1, end
+
+
+def _first(text: str, marks: str, start: int, end: int) -> int:
+    """Where the first of some letters stands, or the end."""
+    return min((place for mark in marks if (place := text.find(mark, start, end)) >= 0), default=end)
 
 
 def _is_cut_password(authority: str) -> bool:
