@@ -140,7 +140,7 @@ class Exchange:
         if later != name and (self.is_listing or self.reaches_end()):
             self.good()
         else:
-            BEHAVIOURS[later](self)
+            BEHAVIOURS.get(later, hang_up)(self)  # what TLS says may look like a request
 
     def good(self) -> None:
         if self.is_listing:
