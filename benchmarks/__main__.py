@@ -7,7 +7,18 @@ import importlib
 import sys
 import time
 
-PARTS = ("host", "startup", "planning", "kernels", "codecs", "parquet", "queries", "operators", "smoke")
+PARTS = (
+    "host",
+    "startup",
+    "planning",
+    "kernels",
+    "arrow",
+    "codecs",
+    "parquet",
+    "queries",
+    "operators",
+    "smoke",
+)
 
 
 def main() -> int:

@@ -11,7 +11,7 @@ own buffers. Some types have no twin here and come out as another one:
 
 int128 comes out as decimal128(38, 0), the only 16-byte integer Arrow has.
 
-Unions have no columns here and are refused. Strings are trusted to be UTF-8, as Arrow promises.
+Unions have no columns here and are refused. What comes from outside is checked before (arrow_checks.py).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from struct import unpack_from
 
 from querymode import types
 from querymode._abi import TimeUnit, TypeTag
+from querymode.arrow_checks import check_table
 from querymode.errors import QueryModeError, error
 from querymode.lent import LentColumn
 from querymode.memory_table import (
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     Array = Any
     ArrowType = Any
     Column: TypeAlias = ColumnarColumn | LentColumn
+    #: The Arrow type that a column gets, and ours.
+    _Kind: TypeAlias = tuple[ArrowType, DataType]
 
 _UNITS = {name: unit for unit, name in types.UNIT_NAMES.items()}
 _OFFSET_MAX = (1 << 31) - 1
@@ -72,7 +75,18 @@ def from_arrow(data: object, name: str | None = None) -> MemoryTable:
     Schema(id: int64)
     """
     given = _as_table(data)
-    schema, table = _made_plain(given)
+    kinds = _plain_kinds(given)
+    check_table(given)
+    return _memory_table(given, kinds, name)
+
+
+def from_checked(given: pa.Table, name: str | None = None) -> MemoryTable:
+    """The same of a table whose arrays are known to be right."""
+    return _memory_table(given, _plain_kinds(given), name)
+
+
+def _memory_table(given: pa.Table, kinds: list[_Kind], name: str | None) -> MemoryTable:
+    schema, table = _made_plain(given, kinds)
     return MemoryTable(schema, list(_morsels(table, schema)), name)
 
 
@@ -82,11 +96,10 @@ def _as_table(data: object) -> pa.Table:
     try:
         table = _find_table(data)
         if table is not None:
-            table.validate()
             return table
-    except pa.ArrowMemoryError:
+    except (pa.ArrowMemoryError, QueryModeError):
         raise
-    except pa.ArrowException as cause:
+    except Exception as cause:  # of pyarrow, and whatever the producer of a stream raises
         raise error("INVALID_FORMAT", f"Arrow data of {_kind(data)} cannot be read: {cause}") from cause
     raise error(
         "INVALID_FORMAT",
@@ -121,38 +134,42 @@ def _kind(data: object) -> str:
     return f"a {prefix}{kind.__qualname__}"
 
 
-def _made_plain(given: pa.Table) -> tuple[Schema, pa.Table]:
+def _plain_kinds(given: pa.Table) -> list[_Kind]:
+    """Of each column the type that `_plain` gives it, and ours."""
+    found = []
+    for field in given.schema:
+        try:
+            target = _plain_type(field.type)
+            found.append((target, _data_type(target)))
+        except QueryModeError as cause:
+            raise error(cause.code, f"column {field.name!r}: {cause.message}", column=field.name) from cause
+    return found
+
+
+def _made_plain(given: pa.Table, kinds: list[_Kind]) -> tuple[Schema, pa.Table]:
     import pyarrow as pa
 
     columns = []
     fields = []
-    for field, chunks in zip(given.schema, given.columns, strict=True):
-        column, data_type = _plain_column(field.name, chunks)
-        columns.append(column)
-        fields.append((field.name, data_type))
+    for name, chunks, (target, data_type) in zip(given.column_names, given.columns, kinds, strict=True):
+        columns.append(chunks if target is chunks.type else _plain_column(name, chunks, target))
+        fields.append((name, data_type))
     schema = Schema(fields)
     # A table made of no columns would forget its rows.
     return schema, pa.table(columns, names=list(schema.names)) if columns else given
 
 
-def _plain_column(name: str, chunks: Any) -> tuple[Any, DataType]:
+def _plain_column(name: str, chunks: Any, target: ArrowType) -> Any:
     import pyarrow as pa
 
     given = chunks.type
     try:
-        target = _plain_type(given)
-        data_type = _data_type(target)
-    except QueryModeError as cause:
-        raise error(cause.code, f"column {name!r}: {cause.message}", column=name) from cause
-    if target is given:
-        return chunks, data_type
-    try:
         try:
-            return pa.chunked_array([_plain(chunk) for chunk in chunks.chunks], target), data_type
+            return pa.chunked_array([_plain(chunk) for chunk in chunks.chunks], target)
         except (pa.ArrowInvalid, pa.ArrowCapacityError):
             # Text that took little room as a dictionary or in views may need offsets of 8 bytes.
             target = _plain_type(given, large=True)
-            return pa.chunked_array([_plain(chunk, large=True) for chunk in chunks.chunks], target), data_type
+            return pa.chunked_array([_plain(chunk, large=True) for chunk in chunks.chunks], target)
     except pa.ArrowMemoryError:
         raise
     except pa.ArrowException as cause:
@@ -293,8 +310,8 @@ def _check_view_size(array: Array, large: bool) -> None:
     if large or len(array) == 0:
         return
     # A view is 16 bytes, its length the first four.
-    views = np.frombuffer(_view(array.buffers()[1]), np.int32).reshape(-1, 4)
-    size = int(views[array.offset : array.offset + len(array), 0].sum(dtype=np.int64))
+    views = _numbers(array.buffers()[1], np.int32, array.offset * 4, len(array) * 4).reshape(-1, 4)
+    size = int(views[:, 0].sum(dtype=np.int64))
     if size > _OFFSET_MAX:
         raise pa.ArrowCapacityError(f"{size} bytes of text in one array")
 
@@ -334,8 +351,7 @@ def _plain_duration(array: Array) -> Array:
     exact = array.cast(pa.duration("ns"))
     values = np.zeros((len(exact), 2), np.int64)
     if len(exact):
-        ticks = np.frombuffer(exact.buffers()[1], np.int64)
-        values[:, 1] = ticks[exact.offset : exact.offset + len(exact)]
+        values[:, 1] = _numbers(exact.buffers()[1], np.int64, exact.offset, len(exact))
     return _from_parts(pa.month_day_nano_interval(), exact, [_owned(values)], [])
 
 
@@ -378,7 +394,16 @@ def _offsets(array: Array) -> np.ndarray[Any, np.dtype[np.int64]]:
     if len(array) == 0 or buffer is None:
         return np.zeros(1, np.int64)
     width = np.int64 if kinds.is_large_list(array.type) else np.int32
-    return np.frombuffer(buffer, width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    found: np.ndarray[Any, np.dtype[np.int64]]
+    found = _numbers(buffer, width, array.offset, len(array) + 1).astype(np.int64)
+    return found
+
+
+def _numbers(buffer: Any, kind: Any, start: int, count: int) -> Any:
+    """Some of a buffer's; it may end in the middle of another one."""
+    import numpy as np
+
+    return np.frombuffer(buffer, kind, count, start * np.dtype(kind).itemsize)
 
 
 def _gathered(array: Array, large: bool) -> tuple[Array, np.ndarray[Any, np.dtype[np.int64]]]:

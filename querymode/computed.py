@@ -55,8 +55,12 @@ class ComputedColumn:
         import pyarrow
 
         from querymode.arrow import arrow_type
+        from querymode.arrow_checks import check_array
 
         target = arrow_type(self.data_type)
+        if isinstance(given, pyarrow.Array | pyarrow.ChunkedArray) and given.type != target:
+            # What is cast here; the rest is checked with all columns.
+            check_array(given, self.name)
         try:
             if isinstance(given, pyarrow.ChunkedArray):
                 given = given.combine_chunks()

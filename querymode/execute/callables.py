@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from querymode.arrow import arrow_schema, from_arrow, record_batches
+from querymode.arrow import arrow_schema, from_checked, record_batches
+from querymode.arrow_checks import check_array
 from querymode.errors import QueryModeError, error
 from querymode.execute.batch import drop_batches
 from querymode.lower import Branch, Stage
@@ -29,7 +30,7 @@ def apply(stage: Stage, given: Schema, lanes: list[list[Batch]], query: QueryRun
             for rows in record_batches(decode_columnar_batch(batch.data), given, copy=True):
                 made.append(_called(stage, rows))
             query.held -= drop_batches(((batch,),))
-    table = from_arrow(pyarrow.Table.from_batches(made, arrow_schema(stage.schema)))
+    table = from_checked(pyarrow.Table.from_batches(made, arrow_schema(stage.schema)))
     following = Stage()
     following.schema = stage.schema
     branch = Branch(table, tuple(range(len(stage.schema))))
@@ -52,6 +53,8 @@ def _called(stage: Stage, rows: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         raise
     except Exception as failure:
         raise error("QUERY_FAILED", f"the function of map_batches failed: {failure!r}") from failure
+    if isinstance(answer, pyarrow.Table | pyarrow.RecordBatch):
+        _check_answer(answer)
     if isinstance(answer, pyarrow.Table):
         answer = answer.combine_chunks().to_batches()[0] if answer.num_rows else None
         if answer is None:
@@ -71,7 +74,15 @@ def _called(stage: Stage, rows: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
             [array.cast(field.type) for array, field in zip(answer.columns, wanted, strict=True)],
             schema=wanted,
         )
-    except pyarrow.ArrowInvalid as failure:
+    except pyarrow.ArrowMemoryError:
+        raise
+    except pyarrow.ArrowException as failure:
         raise error(
             "SCHEMA_MISMATCH", f"the function of map_batches gave other types: {failure}"
         ) from failure
+
+
+def _check_answer(answer: pyarrow.Table | pyarrow.RecordBatch) -> None:
+    """Before anything casts it."""
+    for name, column in zip(answer.schema.names, answer.columns, strict=True):
+        check_array(column, name)

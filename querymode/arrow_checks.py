@@ -1,0 +1,265 @@
+"""Arrow data from outside, checked in full before anything computes with it.
+
+pyarrow believes the buffers it is handed: casting a view that points outside of them ends the process. Its
+own full validation finds nearly everything; what is done here is done around it.
+
+- Arrays that begin before their first row, and maps with NULL keys, are found in what pyarrow exports of an
+  array: validation would read outside of the buffers of the former, and merely looking at the latter ends the
+  process. (Where a map is not inside of a struct, pyarrow looks at it while it takes it in, before us.)
+- pyarrow validates the whole child of every slice of a nested array, which takes quadratic time where a table
+  is cut into many. So each level is validated with children of no type, and each child once.
+- The end of a day, 24:00:00, is a time here, as it is in DuckDB.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from querymode.errors import error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    import pyarrow as pa
+
+    # The stubs spell every kind of array and type; what is done here goes across all of them.
+    Array = Any
+    ArrowType = Any
+
+_DAY_TICKS = {unit: 86_400 * 10**digits for unit, digits in (("s", 0), ("ms", 3), ("us", 6), ("ns", 9))}
+#: From so many bytes on, columns are checked on several threads.
+_PARALLEL_SIZE = 32 << 20
+
+
+def check_table(table: pa.Table) -> None:
+    """Refuses a table with a malformed column."""
+    work = [
+        (name, chunk)
+        for name, chunks in zip(table.column_names, table.columns, strict=True)
+        for chunk in chunks.chunks
+    ]
+    known: set[object] = set()
+    for name, chunk in work:
+        _check_places_of(chunk, name)
+    if len(work) == 1 or table.nbytes < _PARALLEL_SIZE:
+        for name, chunk in work:
+            _check_column(chunk, name, known)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    from querymode.execute.threads import core_count
+
+    with ThreadPoolExecutor(core_count()) as pool:
+        for _ in pool.map(lambda item: _check_column(item[1], item[0], known), work):
+            pass
+
+
+def check_array(array: Array, name: str) -> None:
+    """The same of an array or a chunked one; `name` is for the error."""
+    import pyarrow as pa
+
+    for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else (array,):
+        _check_places_of(chunk, name)
+        _check_column(chunk, name, set())
+
+
+# ---- what pyarrow does not find, or does not survive ----
+
+
+class _ArrowArray(ctypes.Structure):
+    """Arrow's C data interface."""
+
+
+_ArrowArray._fields_ = [
+    ("length", ctypes.c_int64),
+    ("null_count", ctypes.c_int64),
+    ("offset", ctypes.c_int64),
+    ("n_buffers", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("buffers", ctypes.c_void_p),
+    ("children", ctypes.POINTER(ctypes.POINTER(_ArrowArray))),
+    ("dictionary", ctypes.POINTER(_ArrowArray)),
+    ("release", ctypes.c_void_p),
+    ("private_data", ctypes.c_void_p),
+]
+
+
+def _exported_array(capsule: object) -> _ArrowArray:
+    """Alive as long as the capsule is."""
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return _ArrowArray.from_address(pointer_of(capsule, b"arrow_array"))
+
+
+def _check_places_of(array: Array, name: str) -> None:
+    if _child_types(array.type):
+        exported = array.__arrow_c_array__()[1]
+        _check_places(_exported_array(exported), array.type, name)
+    elif array.offset < 0:
+        raise _malformed(name, array.type, "it begins before its first row")
+
+
+def _check_places(node: _ArrowArray, kind: ArrowType, name: str) -> None:
+    import pyarrow as pa
+    from pyarrow import types as kinds
+
+    while isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if node.offset < 0 or node.length < 0:
+        raise _malformed(name, kind, "it begins before its first row")
+    if kinds.is_map(kind):
+        entries = node.children[0].contents
+        if entries.null_count or entries.children[0].contents.null_count:
+            raise _malformed(name, kind, "it has NULL keys")
+    if kinds.is_dictionary(kind):
+        _check_places(node.dictionary.contents, kind.value_type, name)
+        return
+    for index, child in enumerate(_child_types(kind)):
+        _check_places(node.children[index].contents, child, name)
+
+
+def _child_types(kind: ArrowType) -> list[ArrowType]:
+    import pyarrow as pa
+    from pyarrow import types as kinds
+
+    if isinstance(kind, pa.BaseExtensionType):
+        return _child_types(kind.storage_type)
+    if kinds.is_dictionary(kind):
+        return [kind.value_type]
+    if kinds.is_run_end_encoded(kind):
+        return [kind.run_end_type, kind.value_type]
+    if kinds.is_map(kind):
+        return [pa.struct([kind.key_field, kind.item_field])]
+    if kinds.is_struct(kind):
+        return [field.type for field in kind]
+    if kinds.is_nested(kind) and not kinds.is_union(kind):
+        items: ArrowType = kind
+        return [items.value_type]
+    return []
+
+
+# ---- level by level ----
+
+
+def _check_column(array: Array, name: str, known: set[object]) -> None:
+    import pyarrow as pa
+
+    try:
+        array.validate()
+        _check(array, known)
+    except pa.ArrowMemoryError:
+        raise
+    except pa.ArrowException as cause:
+        raise _malformed(name, array.type, str(cause)) from cause
+
+
+def _check(array: Array, known: set[object], *, below_null: bool = False) -> None:
+    """Of an array whose lengths are right.
+
+    `known`: children that have been checked; `below_null`: rows may be NULL because what they belong to is.
+    """
+    import pyarrow as pa
+    from pyarrow import types as kinds
+
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        _check(array.storage, known, below_null=below_null)
+    elif _child_types(kind):
+        children = _children(array)
+        if below_null and kinds.is_dictionary(kind) and not len(children[0]):
+            # Below a NULL struct pyarrow writes indices into nothing all the same.
+            array.indices.validate(full=True)
+            return
+        _check_level(array, children, known)
+        below_null = kinds.is_struct(kind) and (below_null or array.null_count > 0)
+        for child in children:
+            if _first_met(child, known):
+                _check(child, known, below_null=below_null)
+    elif kinds.is_time(kind):
+        _check_times(array)
+    else:
+        array.validate(full=True)
+
+
+def _first_met(array: Array, known: set[object]) -> bool:
+    """An array is known by where it lies."""
+    places = [None if buffer is None else buffer.address for buffer in array.buffers()]
+    key = (array.type, len(array), array.offset, *places)
+    if key in known:
+        return False
+    known.add(key)
+    return True
+
+
+def _children(array: Array) -> list[Array]:
+    """All of them, though only a slice of the array is looked at; of a struct that slice."""
+    from pyarrow import types as kinds
+
+    kind = array.type
+    if kinds.is_dictionary(kind):
+        return [array.dictionary]
+    if kinds.is_run_end_encoded(kind):
+        return [array.run_ends, array.values]
+    if kinds.is_struct(kind):
+        return [array.field(index) for index in range(kind.num_fields)]
+    return [array.keys, array.items] if kinds.is_map(kind) else [array.values]
+
+
+def _check_level(array: Array, children: list[Array], known: set[object]) -> None:
+    """Bits, offsets, sizes, indices and ends, with children that have a length and nothing else."""
+    import pyarrow as pa
+    from pyarrow import types as kinds
+
+    kind = array.type
+    # Not pa.nulls(…), which makes bits for them.
+    hollow = [pa.Array.from_buffers(pa.null(), len(child), [None]) for child in children[-1:]]
+    rows = len(array), array.buffers(), array.null_count, array.offset
+    if kinds.is_struct(kind):
+        level = _level(pa.struct([]), 1, rows, [])
+    elif kinds.is_dictionary(kind):
+        count, buffers, null_count, offset = rows
+        hollow_type = pa.dictionary(kind.index_type, pa.null())
+        level = pa.DictionaryArray.from_buffers(
+            hollow_type, count, buffers[:2], hollow[0], null_count, offset
+        )
+    elif kinds.is_run_end_encoded(kind):
+        if not _first_met(children[0], known):
+            return  # all ends have been looked at
+        level = _level(pa.run_end_encoded(kind.run_end_type, pa.null()), 1, rows, [children[0], *hollow])
+    elif kinds.is_fixed_size_list(kind):
+        level = _level(pa.list_(pa.null(), kind.list_size), 1, rows, hollow)
+    elif kinds.is_list_view(kind) or kinds.is_large_list_view(kind):
+        is_large = kinds.is_large_list_view(kind)
+        views: ArrowType = pa.large_list_view(pa.null()) if is_large else pa.list_view(pa.null())
+        level = _level(views, 3, rows, hollow)
+    else:  # a map is a list of its entries
+        is_large = kinds.is_large_list(kind)
+        lists: ArrowType = pa.large_list(pa.null()) if is_large else pa.list_(pa.null())
+        level = _level(lists, 2, rows, hollow)
+    level.validate(full=True)
+
+
+def _level(kind: ArrowType, own: int, rows: tuple[int, list[Any], int, int], children: list[Array]) -> Array:
+    """The first `own` buffers are the level's, others its children's."""
+    import pyarrow as pa
+
+    count, buffers, null_count, offset = rows
+    return pa.Array.from_buffers(kind, count, buffers[:own], null_count, offset, children)
+
+
+def _check_times(array: Array) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = array.type
+    ticks = array.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    ticks.validate(full=True)
+    bounds = pc.min_max(ticks)
+    least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
+    if least is not None and not 0 <= least <= greatest <= _DAY_TICKS[kind.unit]:
+        raise pa.ArrowInvalid(f"{least if least < 0 else greatest} {kind.unit} is not a time of a day")
+
+
+def _malformed(name: str, kind: ArrowType, why: str) -> Exception:
+    return error("INVALID_FORMAT", f"column {name!r} of {kind} is malformed: {why}", column=name)
