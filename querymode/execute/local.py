@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 FILE_WORKER_SIZE = 512 * MIB
 #: What rows may be to blame for.
 DATA_CODES = frozenset({"INVALID_FORMAT", "NOT_SUPPORTED", "SCHEMA_MISMATCH", "QUERY_FAILED", "INTERNAL"})
+#: What a column of a few rows takes in an instance: text has bits, offsets and bytes, and each lies in blocks
+#: of 4 KiB of its own.
+COLUMN_SIZE = 16 << 10
 #: A query that is asked again may need a little more than before: one of so many parts.
 NEED_MARGIN = 8
 
@@ -155,7 +158,7 @@ def _run(
                 attempt.profile = profile
                 answer = _undisturbed(attempt)
         except MemoryExceededError:
-            if attempt is None or alone or (size >= most and attempt.was_alone):
+            if _is_final(attempt, size, alone, most):
                 give_back_free_memory()
                 raise
             continue
@@ -187,22 +190,63 @@ def stream(last: Stage, budget: Budget, limits: Limits, *, export: Export | None
     rows are sorted or aggregated, the answer exists only as a whole, and is then handed out. A file that was
     touched meanwhile is read again only as long as nobody has seen a row of it.
     """
+    reads = Reads(_sources(last), limits)
+    for is_last in (False, True):
+        handed_out = False
+        try:
+            for batch in _batches(last, budget, limits, reads, export):
+                handed_out = True
+                yield batch
+            return
+        except Touched:
+            if is_last or handed_out:
+                raise
+
+
+def _batches(
+    last: Stage, budget: Budget, limits: Limits, reads: Reads, export: Export | None
+) -> Iterator[Any]:
+    """With as much memory as it takes, as long as nothing has been handed out."""
     deadline = limits.deadline
-    expected = _expected_size(last, limits.memory_of(budget.total), limits.thread_count)
-    with budget.reserve(expected, deadline) as reservation:
-        reads = Reads(_sources(last), limits)
-        for is_last in (False, True):
-            run = QueryRun(last, limits, reservation.size, deadline, keep=False, export=export, reads=reads)
-            handed_out = False
-            try:
-                for batch in run.batches():
-                    handed_out = True
+    most = limits.memory_of(budget.total)
+    expected = _expected_size(last, most, limits.thread_count)
+    for size, alone in _attempts(expected, most):
+        attempt: QueryRun | None = None
+        has_begun = False
+        try:
+            with budget.reserve(size, deadline) as reservation:
+                if size > expected or alone:
+                    _pool.pool().trim(0)
+                    give_back_free_memory()
+                attempt = QueryRun(
+                    last,
+                    limits,
+                    reservation.size,
+                    deadline,
+                    keep=False,
+                    alone=alone,
+                    export=export,
+                    reads=reads,
+                )
+                for batch in attempt.batches():
+                    has_begun = True
                     yield batch
-                return
-            except QueryModeError as failure:
-                blamed = run.blamed(failure)
-            if is_last or handed_out or not isinstance(blamed, Touched):
-                raise blamed
+        except QueryModeError as failure:
+            blamed = failure if attempt is None else attempt.blamed(failure)
+            # Rows that somebody has seen cannot be handed out again.
+            if isinstance(blamed, MemoryExceededError) and not has_begun:
+                if not _is_final(attempt, size, alone, most):
+                    continue
+                give_back_free_memory()
+            raise blamed from None
+        if size > expected:
+            last.memory_needed = attempt.peak + attempt.peak // NEED_MARGIN
+        return
+
+
+def _is_final(attempt: QueryRun | None, size: int, alone: bool, most: int) -> bool:
+    """Whether another attempt would have no more memory than this one."""
+    return attempt is None or alone or (size >= most and attempt.was_alone)
 
 
 def _expected_size(last: Stage, limit: int, thread_count: int) -> int:
@@ -226,6 +270,7 @@ def _expected_size(last: Stage, limit: int, thread_count: int) -> int:
                 # before they hand them on, which does not shrink with the table.
                 # A merge has the runs, its ranges of them and the answer at once.
                 wanted += (6 if stage.merges else 4) * size + min(4 * size, workers)
+                wanted += len(branch.columns) * min(computing, table.lane_count) * COLUMN_SIZE
                 tables[table_id(table)] = tables.get(table_id(table), 0) + size
                 if size > MIB:
                     wanted = max(wanted, workers)

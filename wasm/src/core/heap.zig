@@ -3,8 +3,10 @@
 //!     | static data, stack | heap … free run … used … free run … | not grown yet |
 //!
 //! Free runs form a list sorted by address, the header of each in its own first bytes; neighbours
-//! are merged when freed. There are few runs (arenas take large blocks, the host takes whole
-//! morsels), so first fit walks a short list. The standard wasm allocator rounds large blocks to
+//! are merged when freed. There are mostly few runs (arenas take large blocks, the host takes whole
+//! morsels), so first fit walks a short list. A scan of thousands of columns leaves thousands of
+//! holes, though, when it frees column by column; `hints` are where it was busy last, so that it does
+//! not walk past all of them each time. The standard wasm allocator rounds large blocks to
 //! powers of two, which turns 300 MB into 512 MB; here a block costs its size, rounded to 4 KiB.
 //! `slack` bytes behind every block are readable, so that kernels may load whole vectors.
 const std = @import("std");
@@ -27,8 +29,16 @@ const Run = struct {
     }
 };
 
+/// Columns have several blocks each, and those of a kind lie beside each other.
+const hint_count = 16;
+/// A longer walk than this was to another place, which gets a hint of its own.
+const near_runs = 8;
+
 pub const Heap = struct {
     first: ?*Run = null,
+    /// Runs of the list, anywhere in it.
+    hints: [hint_count]?*Run = @splat(null),
+    hint_next: u8 = 0,
     /// Address of `size` fresh bytes right behind the last growth, or null. Natively a test's own.
     grow: *const fn (size: usize) ?usize,
 
@@ -52,45 +62,78 @@ pub const Heap = struct {
         var link: *?*Run = &self.first;
         while (link.*) |run| : (link = &run.next) {
             if (run.size < size) continue;
-            cut(link, run, size);
+            self.cut(link, run, size);
             return @intFromPtr(run);
         }
         return null;
     }
 
     /// Takes the first `size` bytes of a run out of the list.
-    fn cut(link: *?*Run, run: *Run, size: usize) void {
+    fn cut(self: *Heap, link: *?*Run, run: *Run, size: usize) void {
         if (run.size == size) {
             link.* = run.next;
+            self.move_hints(run, null);
             return;
         }
         const rest: *Run = @ptrFromInt(@intFromPtr(run) + size);
         rest.* = .{ .next = run.next, .size = run.size - size };
         link.* = rest;
+        self.move_hints(run, rest);
+    }
+
+    fn move_hints(self: *Heap, from: *Run, to: ?*Run) void {
+        for (&self.hints) |*hint| {
+            if (hint.* == from) hint.* = to;
+        }
+    }
+
+    /// The last run that begins before `address`, and a hint for the next time.
+    fn before(self: *Heap, address: usize) ?*Run {
+        var nearest: usize = 0;
+        var found: ?*Run = null;
+        for (self.hints, 0..) |hint, i| {
+            const run = hint orelse continue;
+            if (@intFromPtr(run) >= address) continue;
+            if (found) |other| if (@intFromPtr(other) > @intFromPtr(run)) continue;
+            found = run;
+            nearest = i;
+        }
+        const is_hinted = found != null;
+        var steps: usize = 0;
+        var next = if (found) |run| run.next else self.first;
+        while (next) |run| : (next = run.next) {
+            if (@intFromPtr(run) >= address) break;
+            found = run;
+            steps += 1;
+        }
+        if (is_hinted and steps <= near_runs) {
+            self.hints[nearest] = found;
+        } else {
+            self.hints[self.hint_next] = found;
+            self.hint_next = (self.hint_next + 1) % hint_count;
+        }
+        return found;
     }
 
     fn insert(self: *Heap, address: usize, size: usize) void {
         assert(address % block_size == 0 and size % block_size == 0 and size > 0);
-        var previous: ?*Run = null;
-        var next = self.first;
-        while (next) |run| : (next = run.next) {
-            if (@intFromPtr(run) > address) break;
-            previous = run;
-        }
+        const previous = self.before(address);
+        const next = if (previous) |p| p.next else self.first;
         assert(previous == null or previous.?.end() <= address); // freed twice, or overlapping
         assert(next == null or address + size <= @intFromPtr(next.?));
         const run: *Run = @ptrFromInt(address);
         run.* = .{ .next = next, .size = size };
         if (previous) |p| p.next = run else self.first = run;
-        merge(run);
-        if (previous) |p| merge(p);
+        self.merge(run);
+        if (previous) |p| self.merge(p);
     }
 
-    fn merge(run: *Run) void {
+    fn merge(self: *Heap, run: *Run) void {
         const next = run.next orelse return;
         if (run.end() != @intFromPtr(next)) return;
         run.size += next.size;
         run.next = next.next;
+        self.move_hints(next, run);
     }
 
     fn last(self: *Heap) ?*Run {
@@ -136,15 +179,11 @@ pub const Heap = struct {
 
     /// Takes `size` bytes from a free run that starts exactly at `address`.
     fn extend(self: *Heap, address: usize, size: usize) bool {
-        var link: *?*Run = &self.first;
-        while (link.*) |run| : (link = &run.next) {
-            if (@intFromPtr(run) > address) return false;
-            if (@intFromPtr(run) < address) continue;
-            if (run.size < size) return false;
-            cut(link, run, size);
-            return true;
-        }
-        return false;
+        const link: *?*Run = if (self.before(address)) |previous| &previous.next else &self.first;
+        const run = link.* orelse return false;
+        if (@intFromPtr(run) != address or run.size < size) return false;
+        self.cut(link, run, size);
+        return true;
     }
 
     fn remap(context: *anyopaque, memory: []u8, alignment: Alignment, new_size: usize, return_address: usize) ?[*]u8 {
@@ -230,4 +269,27 @@ test "random use never hands out overlapping blocks" {
     }
     for (blocks) |block| if (block) |b| gpa.free(b);
     try std.testing.expectEqual(test_memory.len, heap.first.?.size);
+}
+
+test "hints are runs of the list, whatever was taken and merged" {
+    var heap = test_heap();
+    const gpa = heap.allocator();
+    var prng: std.Random.DefaultPrng = .init(11);
+    const random = prng.random();
+    var blocks: [40]?[]u8 = @splat(null);
+    for (0..4000) |_| {
+        const slot = random.uintLessThan(usize, blocks.len);
+        if (blocks[slot]) |block| {
+            gpa.free(block);
+            blocks[slot] = null;
+        } else {
+            blocks[slot] = gpa.alloc(u8, random.uintLessThan(usize, 9_000) + 1) catch null;
+        }
+        for (heap.hints) |hint| {
+            var run = heap.first;
+            while (run != null and run != hint) run = run.?.next;
+            try std.testing.expectEqual(hint, run);
+        }
+    }
+    for (blocks) |block| if (block) |b| gpa.free(b);
 }
