@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-VERSION = 3
+VERSION = 4
 PLAN_MAGIC = 1280331089
 QMCB_MAGIC = 1111706961
 TYPE_DEPTH_MAX = 32
@@ -375,7 +375,7 @@ CONTROL_SIZE = 520
 CONTROL_OFFSETS = {"cancel": 0, "reserved": 1, "panic_size": 4, "panic_message": 8, "detail": 256, "output_size": 512, "pages_skipped": 516}
 SCAN_REQUEST_FORMAT = "<IIIIII"
 SCAN_REQUEST_SIZE = 24
-SCAN_REQUEST_OFFSETS = {"file": 0, "row_group": 4, "prune": 8, "flags": 12, "window_size": 16, "reserved": 20}
+SCAN_REQUEST_OFFSETS = {"file": 0, "row_group": 4, "prune": 8, "flags": 12, "window_size": 16, "range_count": 20}
 SEGMENT_FORMAT = "<QIIII"
 SEGMENT_SIZE = 24
 SEGMENT_OFFSETS = {"offset": 0, "address": 8, "size": 12, "owner": 16, "reserved": 20}

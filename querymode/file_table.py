@@ -7,6 +7,9 @@ says (`region=us/`) is the same in all its rows.
 
 from __future__ import annotations
 
+import struct
+from bisect import bisect_left
+
 from querymode.memory_table import cut_lanes
 
 TYPE_CHECKING = False
@@ -91,6 +94,8 @@ class FileTable:
         self.row_count = sum(sum(file.row_counts) for file in self.files)
         #: By column and row group, what footers say of the values (execute/top_bound.py).
         self.zones: dict[int, dict[tuple[int, int], Zone]] = {}
+        #: By (file, row group), runs of rows as the engine reads them: the only ones that the table has.
+        self.picked: dict[tuple[int, int], bytes] = {}
         #: Each a range of `groups`.
         self.lanes = cut_lanes(len(self.groups), LANE_COUNT_MAX)
 
@@ -98,6 +103,25 @@ class FileTable:
         """What opening it has cost: the first query over it counts that among its own reads."""
         opening, self.opening = self.opening, (0, 0)
         return opening
+
+    def with_rows(self, places: Sequence[int]) -> FileTable:
+        """A table of these rows, by rising number. What footers say of values, they say of all rows."""
+        picked = FileTable(self.schema, self.files, self.name)
+        picked.verify_crc = self.verify_crc
+        picked.opening = self.take_opening()
+        picked.groups = []
+        first = taken = 0
+        for number, group in self.groups:
+            end = first + self.files[number].row_counts[group]
+            begun = taken
+            taken = bisect_left(places, end, begun)
+            if taken > begun:
+                picked.groups.append((number, group))
+                picked.picked[number, group] = _runs([place - first for place in places[begun:taken]])
+            first = end
+        picked.row_count = len(places)
+        picked.lanes = cut_lanes(len(picked.groups), LANE_COUNT_MAX)
+        return picked
 
     @property
     def lane_count(self) -> int:
@@ -132,6 +156,17 @@ class FileTable:
                         return None
                     total += nulls
         return total
+
+
+def _runs(rows: list[int]) -> bytes:
+    """Rising row numbers as runs: the first, and behind the last."""
+    found: list[int] = []
+    for row in rows:
+        if found and found[-1] == row:
+            found[-1] += 1
+        else:
+            found += (row, row + 1)
+    return struct.pack(f"<{len(found)}I", *found)
 
 
 def _is_null_constant(place: bytes) -> bool:

@@ -210,6 +210,18 @@ class MemoryTable:
         self._column_sizes: dict[int, int] = {}
         self._null_counts: dict[int, int] = {}
 
+    def with_rows(self, places: Sequence[int]) -> MemoryTable:
+        """A table of these rows, by rising number, as views of this one's. Each is a morsel: for a few."""
+        found = []
+        first = taken = 0
+        for morsel in self.morsels:
+            while taken < len(places) and places[taken] < first + morsel.row_count:
+                row = places[taken] - first
+                found.append(Morsel([slice_column(column, row, 1) for column in morsel.columns], 1))
+                taken += 1
+            first += morsel.row_count
+        return MemoryTable(self.schema, found, self.name)
+
     @property
     def lane_count(self) -> int:
         return len(self.lanes)

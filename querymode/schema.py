@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from querymode._abi import COLUMN_COUNT_MAX
 from querymode.errors import column_not_found, error
 
 TYPE_CHECKING = False
@@ -30,6 +31,11 @@ class Schema:
         hidden: Iterable[tuple[str, DataType]] = (),
     ) -> None:
         pairs = tuple(fields)
+        if len(pairs) > COLUMN_COUNT_MAX:
+            raise error(
+                "NOT_SUPPORTED",
+                f"{len(pairs):,} columns; there may be {COLUMN_COUNT_MAX:,} of them, so select fewer before",
+            )
         self.names = tuple(name for name, _ in pairs)
         self.types = tuple(data_type for _, data_type in pairs)
         self._index = {name: index for index, name in enumerate(self.names)}

@@ -43,6 +43,8 @@ WINDOW_MAX = 16 << 20
 WINDOW_MIN = 64 << 10
 #: The same for queries that want only a few rows.
 WINDOW_FEW_ROWS = 256 << 10
+#: … and where single rows are named: without an index everything before them is read, and nothing behind.
+WINDOW_PICKED = 1 << 20
 #: Blocks from this size on ask how far the instance may grow; smaller ones go with their row group.
 ALLOW_SIZE = 1 << 20
 #: Footers that an instance keeps open between queries.
@@ -98,6 +100,8 @@ class FileScan:
         self.is_remote = False
         window = max(WINDOW_MIN, min(WINDOW_MAX, memory // 8 // max(1, len(self.columns))))
         self.window = window if rows_needed is None or rows_needed > 100_000 else min(window, WINDOW_FEW_ROWS)
+        if table.picked:
+            self.window = min(self.window, WINDOW_PICKED)
 
     @property
     def reads_filter_first(self) -> bool:
@@ -292,6 +296,7 @@ class GroupReader:
     def __init__(self, worker: Worker, number: int, group: int, *, foreseen: bool = False) -> None:
         self._worker = worker
         self._instance = worker.instance
+        self._number = number
         self._file = worker.scan.table.files[number]
         self._source = worker.scan.source(number)
         footer = self._file.footer
@@ -344,11 +349,14 @@ class GroupReader:
         if scan.has_filter and not self._source.local:
             flags |= _abi.SCAN_FILTER_FIRST
         file = open_file(self._instance, self._file.footer)
-        head = _REQUEST.pack(file, group, worker.prune_query, flags, scan.window, 0)
+        picked = scan.table.picked.get((self._number, group), b"")
+        prune_query = 0 if picked else worker.prune_query
+        head = _REQUEST.pack(file, group, prune_query, flags, scan.window, len(picked) // 8)
         places = [self._file.places[index] for index in scan.columns]
-        if scan.pruning is not None:
+        if prune_query and scan.pruning is not None:
             places += [self._file.places[index] for index in worker.prune_columns]
             places.append(scan.pruning.probes)
+        places.append(picked)
         return self._instance.scan_open(worker.query, head + b"".join(places))
 
     def _guarded(self, call: Callable[[], T]) -> T:

@@ -14,7 +14,7 @@
 const std = @import("std");
 
 /// Raised whenever a door, a struct, an enum value or the plan's wire form changes.
-pub const version: u32 = 3;
+pub const version: u32 = 4;
 
 pub const plan_magic: u32 = 0x4C504D51; // "QMPL"
 pub const qmcb_magic: u32 = 0x42434D51; // "QMCB"
@@ -433,7 +433,8 @@ pub const ScanRequest = extern struct {
     flags: u32,
     /// Bytes of a column chunk that are asked for at once.
     window_size: u32,
-    reserved: u32 = 0,
+    /// Runs of rows that are wanted, and nothing else is; 0 where all are. Not together with `prune`.
+    range_count: u32 = 0,
 };
 
 pub const scan_verify_crc: u32 = 1;

@@ -579,6 +579,8 @@ fn scan_open(query_handle: u32, address: u32, size: u32, out: u32) Error!void {
     if (request.row_group >= file.footer.row_group_count) return error.InvalidHandle;
     const inputs = try scan_request.read_inputs(arena.allocator(), &cursor, query.plan.input, file);
     const pruning = if (request.prune == 0) null else try scan_prune(arena.allocator(), &cursor, request.prune, file);
+    if (request.prune != 0 and request.range_count != 0) return error.InvalidPlan;
+    const row_count = file.footer.row_group(request.row_group).row_count;
     const open = try gpa.create(OpenScan);
     errdefer gpa.destroy(open);
     open.* = .{ .scan = undefined, .query = query_handle, .file = request.file, .prune = request.prune };
@@ -588,6 +590,7 @@ fn scan_open(query_handle: u32, address: u32, size: u32, out: u32) Error!void {
         .verify_crc = request.flags & abi.scan_verify_crc != 0,
         .filter_first = request.flags & abi.scan_filter_first != 0,
         .plan_only = request.flags & abi.scan_plan_only != 0,
+        .ranges = try scan_request.read_ranges(arena.allocator(), &cursor, request.range_count, row_count),
     });
     errdefer open.scan.close();
     try hand_over(.{ .scan = open }, out);

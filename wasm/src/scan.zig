@@ -66,6 +66,8 @@ pub const Options = struct {
     filter_first: bool = false,
     /// Say what would be read, and read nothing but indexes.
     plan_only: bool = false,
+    /// Rows that are wanted; all where it is empty.
+    ranges: []const RowRange = &.{},
 };
 
 /// A row must have one of these values in a column: what a Bloom filter can be asked.
@@ -195,6 +197,8 @@ pub const Scan = struct {
     scratch_needs: column_chunk.Needs = .empty,
     /// Rows that pages ruled out.
     rows_pruned: u64 = 0,
+    /// The host named the rows that it wants.
+    picks_rows: bool = false,
 
     pub fn open(gpa: std.mem.Allocator, query: *Query, file: *File, inputs: []const Input, pruning: ?Prune, options: Options) Error!*Scan {
         const self = try gpa.create(Scan);
@@ -221,7 +225,10 @@ pub const Scan = struct {
         const arena = self.arena.allocator();
         self.inputs = try self.copy_inputs(arena, inputs);
         if (pruning) |given| self.prune = try copy_prune(arena, given);
-        self.ranges = try arena.dupe(RowRange, &.{.{ .begin = 0, .end = row_count }});
+        const every_row = [_]RowRange{.{ .begin = 0, .end = row_count }};
+        self.ranges = try arena.dupe(RowRange, if (options.ranges.len > 0) options.ranges else &every_row);
+        self.options.ranges = &.{}; // the caller's
+        self.picks_rows = options.ranges.len > 0;
         self.filtered = try arena.alloc(bool, inputs.len);
         @memset(self.filtered, false);
         for (query.plan.nodes[0..self.filter_count]) |*node| node.step.filter.mark_columns(self.filtered);
@@ -530,7 +537,8 @@ pub const Scan = struct {
     /// Asks for the indexes, where they exist and can help.
     fn need_indexes(self: *Scan) Error!bool {
         if (self.row_count == 0) return false;
-        if (self.prune == null and !(self.options.filter_first and self.filter_count > 0)) return false;
+        const filters_first = self.options.filter_first and self.filter_count > 0;
+        if (self.prune == null and !filters_first and !self.picks_rows) return false;
         for (self.leaves) |*leaf| if (leaf.chunk.offset_index == null) return false;
         if (self.prune != null and !self.options.filter_first and !self.any_column_index()) return false;
         if (!self.indexes_pay()) return false;

@@ -4,7 +4,8 @@
 //!                 `constant`  a value follows, as in plans: the same in every row
 //!                 `missing`   NULL in every row
 //!                 `unknown`   pruning only: nothing is known of it
-//!     scan        ScanRequest, input_count × column; when it prunes: prune_count × column, probes
+//!     scan        ScanRequest, input_count × column; when it prunes: prune_count × column, probes;
+//!                 range_count × (u32 first row, u32 behind the last), rising
 //!     probes      u32 count × (u32 column of the pruning, u32 values × value): one of them must be there
 //!     prune       u32 files, u32 columns; files × (u32 address, u32 size of a flat footer, columns × column)
 const std = @import("std");
@@ -94,6 +95,21 @@ fn bind_node(file: *const File, place: u32, field: Field) prune.Binding {
     if (!node.is_leaf() or file.leaves[node.leaf_first].max_repetition > 0) return .unknown;
     if (!node.type.eql(field.type)) return .unknown;
     return .{ .leaf = node.leaf_first };
+}
+
+/// Runs of rows of a row group: in order, and none is empty.
+pub fn read_ranges(arena: std.mem.Allocator, cursor: *Cursor, count: u32, row_count: u64) Error![]prune.RowRange {
+    if (count > cursor.remaining() / 8) return refuse("a scan request has fewer runs of rows than it says");
+    const ranges = try arena.alloc(prune.RowRange, count);
+    var last: u64 = 0;
+    for (ranges) |*range| {
+        const begin = cursor.read_int(u32) catch return refuse("a scan request is cut short");
+        const end = cursor.read_int(u32) catch return refuse("a scan request is cut short");
+        if (begin < last or end <= begin or end > row_count) return refuse("runs of rows that do not rise within the row group");
+        range.* = .{ .begin = begin, .end = end };
+        last = end;
+    }
+    return ranges;
 }
 
 pub fn read_probes(arena: std.mem.Allocator, cursor: *Cursor, fields: []const Field) Error![]scan_module.Probe {

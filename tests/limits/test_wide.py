@@ -1,0 +1,76 @@
+"""Thousands of columns: each way out works in a fresh process, and takes time as there are columns."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from querymode import QueryMode, QueryModeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_CODE = """
+import sys, pyarrow, pyarrow.parquet
+from querymode import QueryMode
+source, way, count, memory, folder = sys.argv[1:]
+rows = {f"c{index}": index if index % 3 else f"t{index}" for index in range(int(count))}
+qm = QueryMode.local(memory=memory)
+if source == "json":
+    frame = qm.from_json([rows])
+else:
+    table = pyarrow.table({name: [value] for name, value in rows.items()})
+    pyarrow.parquet.write_table(table, folder + "/t.parquet")
+    frame = qm.from_arrow(table) if source == "arrow" else qm.table(folder + "/t.parquet")
+qm.register("wide", frame)
+ways = {
+    "collect": lambda: frame.collect().to_arrow(),
+    "show": lambda: frame.show(),
+    "stream": lambda: list(frame.stream()),
+    "csv": lambda: frame.write_csv(folder + "/o.csv"),
+    "json": lambda: frame.write_json(folder + "/o.json"),
+    "parquet": lambda: frame.write_parquet(folder + "/o.parquet"),
+    "arrow": lambda: frame.write_arrow(folder + "/o.arrow"),
+    "sort": lambda: frame.sort("c1").collect(),
+    "join": lambda: frame.join(frame, on="c1").collect(),
+    "sql": lambda: qm.sql("SELECT * FROM wide").collect(),
+}
+ways[way]()
+"""
+WAYS = ("collect", "show", "stream", "csv", "json", "parquet", "arrow", "sort", "join", "sql")
+
+
+def ask(source: str, way: str, count: int, memory: str, folder: Path) -> None:
+    arguments = [sys.executable, "-c", _CODE, source, way, str(count), memory, str(folder)]
+    child = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=False)
+    assert child.returncode == 0, child.stderr[-600:]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("source", ["arrow", "json", "parquet"])
+def test_a_thousand_columns_in_a_fresh_process(source: str, way: str, tmp_path: Path) -> None:
+    ask(source, way, 1000, "64MiB", tmp_path)
+
+
+@pytest.mark.parametrize("way", ["show", "stream", "csv"])
+@pytest.mark.parametrize("source", ["arrow", "json", "parquet"])
+def test_ten_thousand_columns(source: str, way: str, tmp_path: Path) -> None:
+    ask(source, way, 10_000, "2GiB", tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "join"])
+@pytest.mark.parametrize("source", ["arrow", "json", "parquet"])
+def test_fifty_thousand_columns(source: str, way: str, tmp_path: Path) -> None:
+    ask(source, way, 50_000, "2GiB", tmp_path)
+
+
+def test_more_columns_than_there_may_be() -> None:
+    wide = QueryMode.from_arrow(pa.table({f"c{index}": [index] for index in range(40_000)}))
+    with pytest.raises(QueryModeError) as caught:
+        wide.join(wide, on="c1").collect()
+    assert caught.value.code == "NOT_SUPPORTED"
