@@ -131,7 +131,7 @@ class _Writer:
         rows = []
         for values in zip(*table.constants, strict=True):
             items = [
-                f"{self._literal(Literal(value, data_type))}.alias({name!r})"
+                f"{self._literal(Literal(value, data_type, fixed=True))}.alias({name!r})"
                 for value, (name, data_type) in zip(values, table.schema, strict=True)
             ]
             rows.append(f'qm.from_json([{{"row": 0}}]).select({", ".join(items)})')
@@ -247,7 +247,8 @@ class _Writer:
 
     def _literal(self, node: Literal) -> str:
         kind = "" if node.type is None else f", {str(node.type)!r}"
-        return f"lit({self._value(node.value)}{kind})"
+        looseness = "" if node.type is None or node.fixed else ", fixed=False"
+        return f"lit({self._value(node.value)}{kind}{looseness})"
 
     def _value(self, value: object) -> str:
         """A constant of Python, by the names that are imported for it."""

@@ -87,9 +87,12 @@ _SETLESS = (TypeTag.BOOL, TypeTag.FIXED_BINARY, TypeTag.INTERVAL, TypeTag.NULL)
 
 
 class Bound:
-    """A typed expression: its wire bytes, and its value when it is a constant."""
+    """A typed expression: its wire bytes, and its value when it is a constant.
 
-    __slots__ = ("is_literal", "text", "type", "value", "wire")
+    `is_fixed`: a constant that was cast; others take the type of what they stand beside.
+    """
+
+    __slots__ = ("is_fixed", "is_literal", "text", "type", "value", "wire")
 
     def __init__(
         self, data_type: DataType, wire: bytes, text: str, value: object = None, is_literal: bool = False
@@ -99,6 +102,15 @@ class Bound:
         self.text = text
         self.value = value
         self.is_literal = is_literal
+        self.is_fixed = False
+
+    @property
+    def adapts(self) -> bool:
+        return self.is_literal and not self.is_fixed
+
+    def fixed(self) -> Bound:
+        self.is_fixed = self.is_literal
+        return self
 
 
 def bind(expression: Expr, schema: Schema) -> Bound:
@@ -174,7 +186,8 @@ class _Binder:
         stored = literals.fit(value, data_type)
         if stored is None and value is not None:
             raise error("INVALID_FILTER", f"{value!r} cannot be held as {data_type}")
-        return _constant(value, stored, data_type, repr(value))
+        constant = _constant(value, stored, data_type, repr(value))
+        return constant.fixed() if node.fixed else constant
 
     def alias(self, node: Alias, depth: int) -> Bound:
         return self.bind(node.value, depth)
@@ -201,8 +214,7 @@ class _Binder:
         if not isinstance(node.values, tuple):
             return self.in_values(node, node.values, depth)
         if any(isinstance(value, Expr) for value in node.values):
-            terms = tuple(Compare(CompareOp.EQ, node.value, as_expr(value)) for value in node.values)
-            return self.bind(Or(terms), depth)
+            return self.in_expressions(node, depth)
         values = [literals.plain(value) for value in node.values]
         if not values:  # false, and NULL for NULL, as in DuckDB
             return self.bind(Compare(CompareOp.NEQ, node.value, node.value), depth)
@@ -224,6 +236,17 @@ class _Binder:
         column = _cast(column, target)
         encoded = values.encoded(target, lambda value: _member(value, target, column))
         return _in_list(column, values.has_null, len(values.values), encoded, str(node))
+
+    def in_expressions(self, node: InList, depth: int) -> Bound:
+        """One comparison a value. Where one is a float, all are compared as that float, as in DuckDB."""
+        value, others = node.value, [as_expr(other) for other in node.values]
+        common = NULL
+        for bound in [self.bind(part, depth) for part in (value, *others)]:
+            whole = bound.adapts and is_integer(bound.type)
+            common = common_type(common, INT32 if whole else bound.type) or BOOL
+        if is_float(common):
+            value, others = Cast(value, common, False), [Cast(other, common, False) for other in others]
+        return self.bind(Or(tuple(Compare(CompareOp.EQ, value, other) for other in others)), depth)
 
     def in_terms(self, node: InList, values: Iterable[object], depth: int) -> Bound:
         """Types without a set in the engine: one comparison a value."""
@@ -298,7 +321,9 @@ class _Binder:
         value = self.bind(node.value, depth)
         if not _castable(value.type, node.target):
             raise error("NOT_SUPPORTED", f"cannot cast {_said(value)} to {node.target}")
-        return _cast(value, node.target, node.attempt)
+        found = _cast(value, node.target, node.attempt)
+        # Not the constant itself, which may be known by its own type elsewhere.
+        return Bound(found.type, found.wire, found.text, found.value, found.is_literal).fixed()
 
     def function(self, node: Function, depth: int) -> Bound:
         from querymode.function_table import FUNCTIONS
@@ -439,7 +464,7 @@ def _unify(left: Bound, right: Bound, otherwise: str) -> tuple[Bound, Bound]:
     """Both sides in one type that can be compared."""
     for side, other in ((left, right), (right, left)):
         if other.is_literal and not side.is_literal and other.type != NULL:
-            stored = literals.fit(other.value, side.type)
+            stored = _same_value(other, side.type)
             if stored is not None:
                 adapted = _constant(other.value, stored, side.type, other.text)
                 return (left, adapted) if side is left else (adapted, right)
@@ -447,12 +472,34 @@ def _unify(left: Bound, right: Bound, otherwise: str) -> tuple[Bound, Bound]:
     return _cast(left, common), _cast(right, common)
 
 
+#: Floats up to here are the only ones that integers of their value become.
+_EXACT_FLOAT_MAX = 1 << 53
+_EXACT_FLOAT_DIGITS = 15
+
+
+def _same_value(constant: Bound, target: DataType) -> object | None:
+    """What a constant is in a type in which comparisons with it have the answer that they have in its own.
+
+    A float that was cast is compared as a float: beside float32 it is not rounded, beside large integers and
+    decimals these are.
+    """
+    stored = literals.fit(constant.value, target)
+    value = constant.value
+    if stored is None or not constant.is_fixed or not isinstance(value, float):
+        return stored
+    if is_float(target):
+        return stored if stored == value or value != value else None
+    if is_decimal(target) and target.precision > _EXACT_FLOAT_DIGITS:
+        return None
+    return stored if abs(value) < _EXACT_FLOAT_MAX else None
+
+
 def unify_all(values: list[Bound], what: str) -> list[Bound]:
     """All values in one type: constants adapt to the others where they can."""
     common = NULL
-    for value in sorted(values, key=lambda bound: bound.is_literal):
+    for value in sorted(values, key=lambda bound: bound.adapts):
         wider = common_type(common, value.type)
-        if value.is_literal and common != NULL:
+        if value.adapts and common != NULL:
             whole = isinstance(value.value, int)
             if not (whole and is_decimal(common)) and literals.fit(value.value, common) is not None:
                 continue
@@ -481,7 +528,7 @@ def _between_wire(value: Bound, low: Bound, high: Bound) -> bytes | None:
         return None
     if tag in _SETLESS:
         return None
-    ends = [literals.fit(end.value, value.type) for end in (low, high)]
+    ends = [_same_value(end, value.type) for end in (low, high)]
     if ends[0] is None or ends[1] is None:
         return None
     encoded = b"".join(literals.encode_value(end, value.type) for end in ends)
@@ -508,8 +555,8 @@ def _list_type(column: Bound, values: Iterable[object]) -> DataType:
 
 def _member(value: object, target: DataType, column: Bound) -> bytes:
     stored = literals.fit(int(value) if isinstance(value, bool) and is_integer(target) else value, target)
-    if stored is None and is_float(target) and isinstance(value, int):
-        stored = literals.fit(float(value), target)  # rounded, as a comparison would
+    if stored is None and is_float(target) and literals.is_number(value):
+        stored = literals.fit(float(value), target)  # type: ignore[arg-type]  # rounded, as a comparison would
     if stored is None:
         raise error("INVALID_FILTER", f"cannot look for {value!r} in {_said(column)}")
     return literals.encode_value(stored, target)
@@ -589,9 +636,9 @@ def arithmetic_call(op: ArithmeticOp, left: Bound, right: Bound, text: str = "")
 
 def _narrow_literals(left: Bound, right: Bound) -> tuple[Bound, Bound]:
     """`col + 1` stays in the column's type where 1 fits it."""
-    if right.is_literal and not left.is_literal:
+    if right.adapts and not left.adapts:
         return left, _narrow(right, left.type)
-    if left.is_literal and not right.is_literal:
+    if left.adapts and not right.adapts:
         return _narrow(left, right.type), right
     return left, right
 

@@ -270,13 +270,18 @@ class Column(Expr):
 
 
 class Literal(Expr):
-    """A constant. `type`: what it is where nothing beside it says otherwise; None: as its value suggests."""
+    """A constant. `type`: what it is where nothing beside it says otherwise; None: as its value suggests.
 
-    __slots__ = ("type", "value")
+    `fixed`: it is of that type whatever stands beside it, as one that was cast.
+    """
 
-    def __init__(self, value: object, data_type: DataType | None = None) -> None:
+    __slots__ = ("fixed", "type", "value")
+
+    def __init__(self, value: object, data_type: DataType | None = None, fixed: bool = False) -> None:
+        assert data_type is not None or not fixed
         self.value = value
         self.type = data_type
+        self.fixed = fixed
 
     def __str__(self) -> str:
         return repr(self.value)
@@ -677,8 +682,11 @@ def col(name: str) -> Expr:
     return Column(name)
 
 
-def lit(value: object, dtype: DataType | str | None = None) -> Expr:
-    """A constant; with `dtype`, one of that type wherever it stands: `lit(5, "int8")`."""
+def lit(value: object, dtype: DataType | str | None = None, *, fixed: bool = True) -> Expr:
+    """A constant; with `dtype`, one of that type wherever it stands: `lit(5, "int8")`.
+
+    With `fixed=False` it is of that type only where nothing beside it has another, as numbers in SQL are.
+    """
     if dtype is None:
         return as_expr(value)
     from querymode.literals import fit, plain
@@ -689,7 +697,7 @@ def lit(value: object, dtype: DataType | str | None = None) -> Expr:
         raise error("NOT_SUPPORTED", f"lit takes a type such as 'int64', not {_kind(dtype)}")
     if value is not None and (isinstance(value, Expr) or fit(plain(value), data_type) is None):
         raise error("INVALID_FILTER", f"{value!r} is no {data_type}")
-    return Literal(value, data_type)
+    return Literal(value, data_type, bool(fixed))
 
 
 def count() -> Aggregate:

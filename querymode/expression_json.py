@@ -99,7 +99,8 @@ def decode_constant(given: Any) -> Literal:
     if not isinstance(given, dict):
         return Literal(_decode_plain(given))
     if "value" in given:
-        return Literal(decode_constant(given["value"]).value, _decode_type(given.get("type"), 0))
+        fixed = _decode_flag(given.get("fixed", False), 0)
+        return Literal(decode_constant(given["value"]).value, _decode_type(given.get("type"), 0), fixed)
     if len(given) == 1:
         ((kind, said),) = given.items()
         decode = _CONSTANTS.get(kind)
@@ -189,7 +190,9 @@ _CONSTANTS: dict[str, Callable[[Any], object]] = {
 
 def _encode_literal(node: Literal) -> Any:
     said = encode_constant(node.value)
-    return said if node.type is None else {"value": said, "type": str(node.type)}
+    if node.type is None:
+        return said
+    return {"value": said, "type": str(node.type), **({"fixed": True} if node.fixed else {})}
 
 
 _types: dict[str, DataType] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from querymode.bind import bind
 from querymode.errors import QueryModeError
 from querymode.expr import Aggregate, Arithmetic, Cast, Expr, Function, Literal, Negate
-from querymode.literals import natural_type
+from querymode.literals import fit
 from querymode.plan import Filter, Join, Node, rebuilt
 from querymode.rewrite import column_uses, identity, map_children, parts_of
 from querymode.schema import Schema
@@ -92,9 +92,10 @@ def _ask(instance: Instance, plans: list[tuple[object, bytes, Schema]]) -> dict[
         except QueryModeError:
             continue
         (row,) = Result(batches, schema, {}).rows
-        literal = Literal(row["value"])
-        natural = row["value"] is not None and natural_type(row["value"]) == schema.types[0]
-        values[key] = literal if natural else Cast(literal, schema.types[0], False)
+        value, data_type = row["value"], schema.types[0]
+        fits = value is None or fit(value, data_type) is not None
+        cast = Cast(Literal(value), data_type, False)
+        values[key] = Literal(value, data_type, fixed=True) if fits else cast
     return values
 
 

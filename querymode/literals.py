@@ -115,6 +115,10 @@ def _is_uuid(value: object) -> bool:
     return type(value).__name__ == "UUID" and hasattr(value, "bytes")
 
 
+def is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) or _as_decimal(value) is not None
+
+
 def _as_decimal(value: object) -> Decimal | None:
     from decimal import Decimal
 

@@ -141,13 +141,13 @@ def number(text: str) -> Literal | None:
     if lowered.startswith(("0x", "0b")):
         return integer(int(lowered, 0))
     if "e" in lowered:
-        return Literal(float(text))
+        return Literal(float(text), FLOAT64, fixed=True)
     digits, _, fraction = text.partition(".")
     precision = max(len(digits) + len(fraction), 1)
     if precision > DECIMAL_PRECISION_MAX:
-        return Literal(float(text))
+        return Literal(float(text), FLOAT64, fixed=True)
     try:
-        return Literal(Decimal(text), decimal(precision, len(fraction)))
+        return Literal(Decimal(text), decimal(precision, len(fraction)), fixed=True)
     except InvalidOperation as failure:
         raise ValueError(text) from failure
 
@@ -156,7 +156,7 @@ def integer(value: int) -> Literal | None:
     for data_type, bits in ((INT32, 31), (INT64, 63), (INT128, 127)):
         if -(1 << bits) <= value < 1 << bits:
             return Literal(value, data_type)
-    return Literal(float(value)) if abs(value) < 10**308 else None
+    return Literal(float(value), FLOAT64, fixed=True) if abs(value) < 10**308 else None
 
 
 def parameter(value: object) -> Literal:
@@ -175,9 +175,11 @@ def negated(literal: Literal) -> Literal | None:
     value = literal.value
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         return None
-    if isinstance(value, int):
+    if isinstance(value, int) and not literal.fixed:
         return integer(-value)
-    return Literal(-value, literal.type)
+    if literal.type is not None and literals.fit(-value, literal.type) is None:
+        return None
+    return Literal(-value, literal.type, literal.fixed)
 
 
 # ---- text as other types ----
@@ -207,7 +209,23 @@ _TRUTHS = {"true": True, "t": True, "1": True, "yes": True, "y": True} | {
 def text_as(text: str, target: DataType) -> Expr:
     """A constant text as another type: at once where it is plainly one, else by a cast of the engine's."""
     found = _plain_text_as(text, target)
-    return Cast(Literal(text), target, False) if found is None else Literal(found, target)
+    return Cast(Literal(text), target, False) if found is None else Literal(found, target, fixed=True)
+
+
+def cast(literal: Literal, target: DataType) -> Literal | None:
+    """A constant that was cast, as a constant; None where that is left to the engine."""
+    value = literal.value
+    if isinstance(value, str):
+        found = text_as(value, target)
+        return found if isinstance(found, Literal) else None
+    if value is None or isinstance(value, bool) or literals.fit(value, target) is None:
+        return None
+    if is_float(target):
+        assert isinstance(value, (int, float, Decimal))
+        if target != FLOAT64 and literals.fit(value, target) != value:
+            return None
+        value = float(value)  # has a zero below zero
+    return Literal(value, target, fixed=True)
 
 
 def _plain_text_as(text: str, target: DataType) -> object | None:
@@ -217,7 +235,10 @@ def _plain_text_as(text: str, target: DataType) -> object | None:
         value = int(text)
         return value if literals.fit(value, target) is not None else None
     if is_float(target) and (_NUMBER.fullmatch(text) or text.strip().lower() in _ODD_FLOATS):
-        return literals.fit(float(text), target)
+        number = float(text)
+        # Shorter floats are left to the engine where they round: it does so once, this would be twice.
+        once = target == FLOAT64 or literals.fit(number, target) == number
+        return literals.fit(number, target) if once or number != number else None
     if is_decimal(target) and _DECIMAL.fullmatch(text):
         exact = Decimal(text.strip())
         return exact if literals.fit(exact, target) is not None else None

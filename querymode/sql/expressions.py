@@ -462,7 +462,7 @@ class Translator:
             return self._in_values(self.translate(node.this), values)
         items = [self.translate(item) for item in node.expressions]
         value, *items = self.fitted([self.translate(node.this), *items])
-        return InList(value, in_values([item.value if isinstance(item, Literal) else item for item in items]))
+        return InList(value, in_values([_listed(item) for item in items]))
 
     def _in_values(self, value: Expr, values: ValueList) -> Expr:
         """The same as a short list, whose texts take the type of what stands beside them."""
@@ -591,10 +591,8 @@ class Translator:
             raise self.text.not_supported(f"the type {node.to.sql('duckdb')}", node)
         value = self.translate(node.this)
         attempt = isinstance(node, exp.TryCast)
-        if isinstance(value, Literal) and isinstance(value.value, str):
-            found = constants.text_as(value.value, target)
-            return Cast(value, target, attempt) if isinstance(found, Cast) else found
-        return Cast(value, target, attempt)
+        found = constants.cast(value, target) if isinstance(value, Literal) else None
+        return Cast(value, target, attempt) if found is None else found
 
     def at_time_zone(self, node: exp.AtTimeZone) -> Expr:
         """To an instant, or to what UTC's clock shows at one: the engine knows no other."""
@@ -616,6 +614,14 @@ class Translator:
         if not isinstance(node.expression, exp.Identifier):
             raise self.text.not_supported("a call behind a dot", node)
         return Field(self.translate(node.this), node.expression.name)
+
+
+def _listed(item: Expr) -> object:
+    """An item of IN: its bare value, which is compared in the type of what is looked for, where that is no
+    other answer."""
+    if not isinstance(item, Literal) or (item.fixed and isinstance(item.value, float)):
+        return item
+    return item.value
 
 
 def _no_alias(name: str) -> None:

@@ -34,6 +34,10 @@ _NUMBER = re.compile(r"\s{0,9}+[+-]?[\d.]{1,500}+\s{0,9}+", re.ASCII)
 _SPECIAL_FORMS = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
 
 
+#: What follows a column, and does not begin what INTERVAL stands in front of.
+_OPERATORS = frozenset((TokenType.DASH, TokenType.PLUS, TokenType.STAR, TokenType.SLASH, TokenType.MOD))
+
+
 class _Parser(DuckDBParser):
     """Functions keep the names they are called by: sqlglot would translate some of them between dialects."""
 
@@ -43,6 +47,11 @@ class _Parser(DuckDBParser):
     NO_PAREN_FUNCTION_PARSERS: typing.ClassVar = {
         **{word: DuckDBParser.NO_PAREN_FUNCTION_PARSERS[word] for word in ("ANY", "CASE", "IF", "@")},
         "MAP": lambda self: self._parse_map_or_name(),
+    }
+    UNARY_PARSERS: typing.ClassVar = {
+        **DuckDBParser.UNARY_PARSERS,
+        # It binds less than `+`, and as much as `&`.
+        TokenType.TILDE: lambda self: self.expression(exp.BitwiseNot(this=self._parse_term())),
     }
     FUNCTION_PARSERS: typing.ClassVar = {
         name: rule for name, rule in DuckDBParser.FUNCTION_PARSERS.items() if name in _SPECIAL_FORMS
@@ -70,6 +79,25 @@ class _Parser(DuckDBParser):
                 return self._parse_column_ops(value)
             self._retreat(start)
         return super()._parse_type(parse_interval, fallback_to_identifier)
+
+    def _parse_interval(
+        self, require_interval: bool = True, parse_function_unit: bool = True
+    ) -> exp.Add | exp.Interval | None:
+        """`INTERVAL '8' DAY + '2000-01-01'::DATE` adds a date; sqlglot would make an interval of its text."""
+        start = self._index
+        if not self._match(TokenType.INTERVAL) and require_interval:
+            return None
+        if self._curr.token_type in _OPERATORS:  # a column of that name
+            self._retreat(start)
+            return None
+        is_text = self._curr.token_type == TokenType.STRING
+        this = self._parse_primary() if is_text else self._parse_term()
+        is_name = isinstance(this, exp.Column) and not this.table and not this.this.quoted
+        unit = self._curr.text.upper() if self._curr else None
+        if this is None or (is_name and unit is not None and unit not in self.dialect.VALID_INTERVAL_UNITS):
+            self._retreat(start)
+            return None
+        return self._parse_interval_span(this, parse_function_unit)
 
     def _parse_interval_span(self, this: exp.Expr, parse_function_unit: bool = True) -> exp.Interval:
         """`INTERVAL '2 days ago'` keeps its text; sqlglot would forget what follows the first unit."""

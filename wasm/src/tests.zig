@@ -68,6 +68,7 @@ test {
     _ = @import("kernel/construct.zig");
     _ = @import("kernel/difference.zig");
     _ = @import("kernel/each.zig");
+    _ = @import("kernel/fused.zig");
     _ = @import("kernel/grouped.zig");
     _ = @import("kernel/hash.zig");
     _ = @import("kernel/in_list.zig");

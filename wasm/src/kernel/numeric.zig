@@ -222,7 +222,7 @@ pub fn shift_right(comptime T: type, value: T, by: T) T {
 pub fn even(value: f64) f64 {
     const up = @ceil(@abs(value));
     const result = if (@floor(up / 2) * 2 != up) up + 1 else up;
-    return if (value >= 0) result else -result;
+    return std.math.copysign(result, value);
 }
 
 const testing = std.testing;

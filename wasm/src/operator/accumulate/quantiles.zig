@@ -24,6 +24,7 @@ const Fraction = aggregate_parser.Fraction;
 const Interval = interval_module.Interval;
 const Scalar = schema.Scalar;
 const Span = interval_module.Span;
+const multiply_add = @import("../../kernel/fused.zig").multiply_add;
 const assert = std.debug.assert;
 
 pub const Error = error{ Cancelled, OutOfMemory, TooLarge };
@@ -152,14 +153,13 @@ fn between(comptime T: type, data_type: schema.DataType, first: T, second: T, we
     switch (data_type.tag) {
         .f64 => return if (T == i64) float_key(mix(float_of(first), float_of(second), weight)) else unreachable,
         .f32 => if (T == i64) {
-            const a: f32 = @floatCast(float_of(first));
-            const b: f32 = @floatCast(float_of(second));
-            return float_key(@as(f32, @floatCast(@mulAdd(f64, b - a, weight, a))));
+            const a = float_of(first);
+            return float_key(@as(f32, @floatCast(multiply_add(float_of(second) - a, weight, a))));
         } else unreachable,
         .decimal => {
             const a: f64 = @floatFromInt(first);
             if (T == i128) return within(T, @floor(mix(a, @floatFromInt(second), weight)), first, second);
-            return within(T, @trunc(@mulAdd(f64, @floatFromInt(second -% first), weight, a)), first, second);
+            return within(T, @trunc(multiply_add(@floatFromInt(second -% first), weight, a)), first, second);
         },
         .time, .timestamp => return within(T, @round(mix(@floatFromInt(first), @floatFromInt(second), weight)), first, second),
         else => unreachable, // aggregate_parser.zig refuses them
@@ -167,7 +167,7 @@ fn between(comptime T: type, data_type: schema.DataType, first: T, second: T, we
 }
 
 inline fn mix(first: f64, second: f64, weight: f64) f64 {
-    return @mulAdd(f64, first, 1 - weight, second * weight);
+    return multiply_add(first, 1 - weight, second * weight);
 }
 
 /// Rounding must not leave the two values, let alone the type.
