@@ -11,7 +11,7 @@ from querymode.aggregates import BoundCall
 from querymode.errors import QueryModeError
 from querymode.expr import Aggregate, And, Cast, Column, Expr, IsNull, Literal
 from querymode.sql.rewrite import fingerprint, used_columns
-from querymode.types import BOOL, NULL
+from querymode.types import BOOL, INT32, NULL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -173,9 +173,9 @@ class Aggregates:
         if name == "count" and not values:
             return Aggregate(AggregateOp.COUNT_ROWS, None, where=where)
         if name in _COUNT_IF and len(values) == 1:
-            told = self._translator.as_condition(values[0], node)
-            both = told if where is None else And((told, where))
-            return Aggregate(AggregateOp.COUNT_ROWS, None, where=both)
+            # As in DuckDB it is a sum: NULL where there is nothing to look at.
+            told = Cast(self._translator.as_condition(values[0], node), INT32, False)
+            return Aggregate(AggregateOp.SUM, told, distinct=distinct, where=where)
         wanted = 1 if name in _SIMPLE or name in _COUNT_IF else 2
         if name in _JOINED and len(values) == 1:
             values = [*values, Literal(",")]

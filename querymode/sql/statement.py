@@ -64,9 +64,12 @@ def _plan(session: QueryMode, statement: Statement, binder: Binder) -> Node:
     node = _query(binder, tree)
     if not statement.explain:
         return node
-    from querymode.frame import DataFrame
+    from querymode.explain import explain
 
-    return _texts(("explain_key", "explain_value"), [("plan", DataFrame(session, node).explain())])
+    # ANALYZE runs the query here, as DuckDB does: what it took is the statement's answer.
+    analyze = statement.explain == "analyze"
+    key = "analyzed_plan" if analyze else "plan"
+    return _texts(("explain_key", "explain_value"), [(key, explain(session, node, analyze=analyze))])
 
 
 def _query(binder: Binder, tree: exp.Expr) -> Node:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from querymode import QueryMode, col
+from querymode import QueryMode, QueryModeError, col
 from querymode.lower import lower
 from querymode.optimize import optimize
 from querymode.plan import Filter, GroupBy, Limit, Node, Project, Scan, Sort
@@ -145,3 +145,23 @@ def test_keys_are_looked_up_while_reading_where_a_build_lacks_many(tmp_path: Pat
     assert not is_sought("key = id")
     assert is_sought("far = id")
     assert is_sought("key = id AND w < 50_000")
+
+
+def test_explain_analyze_runs_the_query(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": [i % 5 for i in range(1000)], "v": range(1000)}), tmp_path / "t.parquet")
+    qm = QueryMode.local()
+    qm.register("t", tmp_path / "t.parquet")
+    sql = "SELECT k, sum(v) AS s FROM t WHERE v < 100 GROUP BY k"
+    (plain,) = qm.sql(f"EXPLAIN {sql}").rows
+    assert plain["explain_key"] == "plan" and "~" in plain["explain_value"]
+    (row,) = qm.sql(f"EXPLAIN ANALYZE {sql}").rows
+    assert row["explain_key"] == "analyzed_plan"
+    first = row["explain_value"].splitlines()[0]
+    assert "(5 rows, " in first and " ms)" in first
+    asked = qm.sql(sql).explain(analyze=True)
+    assert [line.split("(")[0] for line in asked.splitlines()][0] == first.split("(")[0]
+    # Run anew each time, and what fails in it fails here.
+    with pytest.raises(QueryModeError) as caught:
+        qm.sql("EXPLAIN ANALYZE SELECT k // (v - v) FROM t")
+    assert caught.value.code == "QUERY_FAILED"
+    qm.sql("EXPLAIN SELECT k // (v - v) FROM t").collect()
