@@ -304,7 +304,7 @@ class _Binder:
     def negate(self, node: Negate, depth: int) -> Bound:
         value = self.bind(node.value, depth)
         if value.type == NULL:
-            return value
+            return _null_of(INT64, value.text)
         if value.type == INTERVAL:
             from querymode import functions, functions_time  # noqa: F401 the former loads the latter
 

@@ -159,7 +159,7 @@ def test_explain_analyze_runs_the_query(tmp_path: Path) -> None:
     first = row["explain_value"].splitlines()[0]
     assert "(5 rows, " in first and " ms)" in first
     asked = qm.sql(sql).explain(analyze=True)
-    assert [line.split("(")[0] for line in asked.splitlines()][0] == first.split("(")[0]
+    assert asked.splitlines()[0].split("(")[0] == first.split("(")[0]
     # Run anew each time, and what fails in it fails here.
     with pytest.raises(QueryModeError) as caught:
         qm.sql("EXPLAIN ANALYZE SELECT k // (v - v) FROM t")

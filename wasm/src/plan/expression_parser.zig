@@ -203,7 +203,13 @@ pub const Parser = struct {
         const terms = try self.arena.alloc(Expression, try self.read_count(2));
         if (terms.len == 0) return refuse("AND or OR of nothing", .{});
         for (terms) |*term| term.* = try self.parse_predicate(depth + 1);
+        // Whatever order they were written in, those that may fail see only rows that the others leave open.
+        std.sort.block(Expression, terms, {}, fails_later);
         return terms;
+    }
+
+    fn fails_later(_: void, a: Expression, b: Expression) bool {
+        return !a.fallible and b.fallible;
     }
 
     fn parse_compare(self: *Parser, depth: u32) Error!Expression {
