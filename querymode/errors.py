@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_MESSAGE_SIZE_MAX = 4000
+
+
 class QueryModeError(Exception):
     """A request that could not be answered: `code` says why in a stable word. It shows no credentials."""
 
@@ -29,7 +32,7 @@ class QueryModeError(Exception):
         column: str | None = None,
         offset: int | None = None,
     ) -> None:
-        message = hide(message)
+        message = _shortened(hide(message))
         super().__init__(message)
         self.code = code
         self.message = message
@@ -42,6 +45,14 @@ class QueryModeError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.code, self.message, self.table, self.column, self.offset)
+
+
+def _shortened(message: str) -> str:
+    """Names and constants may have millions of letters. The end is where SQL shows the place."""
+    if len(message) <= _MESSAGE_SIZE_MAX:
+        return message
+    half = _MESSAGE_SIZE_MAX // 2
+    return f"{message[:half]} … {message[-half:]}"
 
 
 def _rebuild(

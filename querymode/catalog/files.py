@@ -129,7 +129,7 @@ def _find(where: object, opening: _Opening, *, alone: bool = True) -> list[Found
     path = absolute(os.fspath(where), options.root)
     scheme = scheme_of(path)
     if scheme in ("", "file"):
-        return local.find(_checked(local_path(path, options.root)), options.access)
+        return local.find(local_path(path, options.root), options.access)
     if scheme in ("s3", "s3a"):
         from querymode.catalog import s3
 
@@ -142,16 +142,6 @@ def _find(where: object, opening: _Opening, *, alone: bool = True) -> list[Found
             "list of URLs",
         )
     return [Found(path, (), display_name(path).rpartition("/")[2], is_named=True)]
-
-
-def _checked(path: str) -> str:
-    try:
-        good = b"\0" not in os.fsencode(path)
-    except UnicodeEncodeError:
-        good = False
-    if not good:
-        raise error("TABLE_NOT_FOUND", f"{path!r} cannot be the name of a file")
-    return path
 
 
 def _is_unlisted(found: list[Found]) -> bool:

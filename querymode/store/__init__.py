@@ -57,7 +57,7 @@ def open_source(
     text = absolute(os.fspath(path), options.root)
     scheme = scheme_of(text)
     if scheme in ("", "file"):
-        return LocalFile(_file_path(text, options.root), options.access)
+        return LocalFile(local_path(text, options.root), options.access)
     if scheme in ("http", "https"):
         from querymode.store.http import HttpSource
 
@@ -75,14 +75,3 @@ def open_source(
 def is_remote(path: str | os.PathLike[str], options: StoreOptions) -> bool:
     """Whether opening it asks another machine."""
     return scheme_of(absolute(os.fspath(path), options.root)) not in ("", "file")
-
-
-def _file_path(path: str, root: str) -> str:
-    full = local_path(path, root)
-    try:
-        encoded = os.fsencode(full)
-    except UnicodeEncodeError:
-        encoded = b"\0"
-    if b"\0" in encoded:
-        raise error("TABLE_NOT_FOUND", f"{path!r} cannot be the name of a file")
-    return full

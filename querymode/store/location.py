@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from querymode.errors import QueryModeError
 
+#: What systems take for a path at most.
+_PATH_SIZE_MAX = 4096
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -58,11 +60,22 @@ def file_url_path(url: str) -> str:
 
 def local_path(path: str, root: str) -> str:
     """A plain path or file: URL as an absolute path. Relative ones are below the root."""
+    for text in (path, root):
+        if len(text) > _PATH_SIZE_MAX:
+            # Nobody can open it, and to put its parts in order would take minutes.
+            raise error("TABLE_NOT_FOUND", f"{text[:40]}… has {len(text):,} letters; no path has so many")
     if scheme_of(path) == "file":
         path = file_url_path(path)
     elif path.startswith("~"):
         path = os.path.expanduser(path)
-    return os.path.join(os.path.abspath(root), path)
+    full = os.path.join(os.path.abspath(root), path)
+    try:
+        encoded = os.fsencode(full)
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded:
+        raise error("TABLE_NOT_FOUND", f"{path!r} cannot be the name of a file")
+    return full
 
 
 class HttpUrl:
