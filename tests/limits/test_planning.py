@@ -1,0 +1,280 @@
+"""Texts that grow: planning takes time as the text does, and ends when its time or its memory does."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from querymode import QueryMode, QueryModeError
+
+ROWS = pa.table({"x": pa.array(range(100), pa.int64()), "s": [str(number) for number in range(100)]})
+
+
+def joined(text: str, separator: str, count: int) -> str:
+    return separator.join(text.format(i=number, before=max(number - 1, 0)) for number in range(count))
+
+
+def _listed(kind: str) -> Callable[[int], str]:
+    column = "x" if "'" not in kind else "s"
+    return lambda count: f"SELECT count(*) FROM t WHERE {column} IN ({joined(kind, ', ', count)})"
+
+
+def _from(join: str) -> Callable[[int], str]:
+    return lambda count: (
+        "SELECT count(*) FROM t t0 "
+        + " ".join(join.format(i=number, before=number - 1) for number in range(1, count))
+    )
+
+
+class Growth(NamedTuple):
+    """A text of a size. `seconds`: what it may take, of which a quiet machine needs less than half."""
+
+    text: Callable[[int], str]
+    size: int
+    seconds: float
+    #: What is too much for some tenths of a second.
+    much: int
+
+
+GROWTHS = {
+    "comments": Growth(lambda count: "/**/ " * count + "SELECT 1", 20_000, 2, 1_000_000),
+    "line comments": Growth(lambda count: "--\n" * count + "SELECT 1", 20_000, 2, 1_000_000),
+    "joins in a chain": Growth(_from("JOIN t t{i} ON t{i}.x = t{before}.x"), 300, 2, 3000),
+    "joins in a star": Growth(_from("JOIN t t{i} ON t{i}.x = t0.x"), 200, 2, 3000),
+    "joins with USING": Growth(_from("JOIN t t{i} USING (x)"), 200, 2, 3000),
+    "left joins": Growth(_from("LEFT JOIN t t{i} ON t{i}.x = t{before}.x"), 200, 2, 900),
+    "joins of subqueries": Growth(
+        _from("JOIN (SELECT x, max(s) FROM t WHERE x > {i} GROUP BY x) t{i} ON t{i}.x = t{before}.x"),
+        150,
+        2,
+        900,
+    ),
+    "tables and commas": Growth(
+        lambda count: (
+            f"SELECT count(*) FROM {joined('t t{i}', ', ', count)} "
+            f"WHERE {joined('t{i}.x = t{before}.x', ' AND ', count)}"
+        ),
+        200,
+        2,
+        3000,
+    ),
+    "cross joins": Growth(
+        lambda count: f"SELECT count(*) FROM {joined('(SELECT {i} AS a{i}) q{i}', ' CROSS JOIN ', count)}",
+        200,
+        2,
+        900,
+    ),
+    "IN of integers": Growth(_listed("{i}"), 300_000, 2, 1_500_000),
+    "IN of negative integers": Growth(_listed("-{i}"), 300_000, 2, 1_500_000),
+    "IN of decimals": Growth(_listed("{i}.5"), 50_000, 2, 800_000),
+    "IN of floats": Growth(_listed("{i}.5e3"), 50_000, 2, 800_000),
+    "IN of texts": Growth(_listed("'{i}'"), 200_000, 2, 1_500_000),
+    "IN of columns": Growth(_listed("x + {i}"), 2_000, 2, 60_000),
+    "VALUES": Growth(
+        lambda count: f"SELECT count(*) FROM (VALUES {joined('({i}, {i}.5)', ', ', count)})", 3000, 2, 90_000
+    ),
+    "OR": Growth(
+        lambda count: f"SELECT count(*) FROM t WHERE {joined('x = {i}', ' OR ', count)}", 3000, 3, 60_000
+    ),
+    "AND": Growth(
+        lambda count: f"SELECT count(*) FROM t WHERE {joined('x <> {i}', ' AND ', count)}", 3000, 3, 60_000
+    ),
+    "LIKE": Growth(
+        lambda count: "SELECT count(*) FROM t WHERE " + joined("s LIKE '{i}%'", " OR ", count),
+        3000,
+        3,
+        60_000,
+    ),
+    "UNION ALL of constants": Growth(
+        lambda count: joined("SELECT {i} AS a", " UNION ALL ", count), 3000, 2, 60_000
+    ),
+    "UNION ALL of tables": Growth(
+        lambda count: joined("SELECT x + {i} FROM t", " UNION ALL ", count), 1000, 3, 30_000
+    ),
+    "UNION": Growth(lambda count: joined("SELECT {i} AS a", " UNION ", count), 3000, 3, 60_000),
+    "EXCEPT": Growth(lambda count: joined("SELECT {i} AS a", " EXCEPT ", count), 60, 2, 100_000),
+    "WITH": Growth(
+        lambda count: (
+            f"WITH c0 AS (SELECT x FROM t), "
+            f"{joined('c{i} AS (SELECT x + 1 AS x FROM c{before})', ', ', count).partition(', ')[2]} "
+            f"SELECT count(*) FROM c{count - 1}"
+        ),
+        80,
+        3,
+        50_000,
+    ),
+    "columns": Growth(
+        lambda count: f"SELECT {joined('x + {i} AS c{i}', ', ', count)} FROM t LIMIT 1", 2000, 2, 60_000
+    ),
+    "keys of groups": Growth(
+        lambda count: f"SELECT count(*) FROM t GROUP BY {joined('x + {i}', ', ', count)}", 400, 2, 30_000
+    ),
+    "keys of an order": Growth(
+        lambda count: f"SELECT x FROM t ORDER BY {joined('x + {i}', ', ', count)}", 400, 2, 30_000
+    ),
+    "aggregates": Growth(
+        lambda count: f"SELECT {joined('sum(x + {i})', ', ', count)} FROM t", 1000, 2, 30_000
+    ),
+    "CASE": Growth(
+        lambda count: f"SELECT CASE {joined('WHEN x = {i} THEN {i}', ' ', count)} END AS c FROM t",
+        1500,
+        2,
+        60_000,
+    ),
+    "subqueries": Growth(
+        lambda count: (
+            f"SELECT {joined('(SELECT max(x) FROM t u WHERE u.x = t.x + {i})', ', ', count)} FROM t"
+        ),
+        80,
+        3,
+        3000,
+    ),
+    "parentheses": Growth(lambda count: f"SELECT {'(' * count}1{')' * count}", 20_000, 2, 2_000_000),
+    "nested queries": Growth(
+        lambda count: "SELECT * FROM (" * count + "SELECT 1" + ")" * count, 5_000, 2, 400_000
+    ),
+    "sums": Growth(lambda count: f"SELECT {joined('x', ' + ', count)} FROM t", 3000, 3, 500_000),
+    "texts put together": Growth(
+        lambda count: f"SELECT {joined('s', ' || ', count)} FROM t", 3000, 3, 500_000
+    ),
+    "a long text": Growth(lambda count: f"SELECT '{'a' * count}' AS a", 1_000_000, 2, 50_000_000),
+    "a long text of quotes": Growth(
+        lambda count: "SELECT '" + "''" * count + "' AS a", 300_000, 2, 8_000_000
+    ),
+    "a long name": Growth(lambda count: f'SELECT x AS "{"a" * count}" FROM t', 1_000_000, 2, 50_000_000),
+    "an unclosed comment": Growth(lambda count: "SELECT 1 " + "/* " * count, 20_000, 2, 3_000_000),
+}
+
+
+@pytest.fixture(scope="module")
+def qm() -> QueryMode:
+    session = QueryMode.local()
+    session.register("t", ROWS)
+    session.sql("SELECT count(*) FROM t JOIN t u USING (x) WHERE x + 1 > 2").collect()
+    return session
+
+
+def ask(session: QueryMode, text: str) -> str:
+    """The code of the error; none if there is an answer."""
+    try:
+        session.sql(text).collect()
+    except QueryModeError as failure:
+        return failure.code
+    return ""
+
+
+def seconds(session: QueryMode, text: str) -> float:
+    started = time.perf_counter()
+    code = ask(session, text)
+    assert code in ("", "NOT_SUPPORTED", "SQL_SYNTAX", "QUERY_FAILED"), code
+    return time.perf_counter() - started
+
+
+@pytest.mark.parametrize("name", GROWTHS)
+def test_twice_the_text_takes_twice_the_time(qm: QueryMode, name: str) -> None:
+    growth = GROWTHS[name]
+    text, half = growth.text(growth.size), growth.text(growth.size // 2)
+    best = ratio = 1e9
+    for _ in range(4):  # the machine may be busy
+        less = seconds(qm, half)
+        more = seconds(qm, text)
+        best = min(best, more)
+        ratio = min(ratio, (more + 0.02) / (less + 0.02))
+        if best < growth.seconds and ratio < 2.8:
+            return
+    pytest.fail(f"{best:.2f} s of {growth.seconds}, {ratio:.1f} times what half of it takes")
+
+
+@pytest.mark.parametrize("name", GROWTHS)
+def test_planning_ends_with_its_time(qm: QueryMode, name: str) -> None:
+    growth = GROWTHS[name]
+    text = growth.text(growth.much)
+    session = QueryMode.local(timeout=0.2)
+    session.register("t", ROWS)
+    over = 1e9
+    for _ in range(3):
+        started = time.perf_counter()
+        code = ask(session, text)
+        over = min(over, time.perf_counter() - started - 0.2)
+        assert code in ("QUERY_TIMEOUT", "NOT_SUPPORTED", "SQL_SYNTAX", "QUERY_FAILED", "")
+        if over < 0.3:
+            return
+    pytest.fail(f"{over:.2f} s too long")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["comments", "joins in a star", "IN of texts", "OR", "UNION ALL of tables", "columns", "a long text"],
+)
+def test_ctrl_c_while_planning(qm: QueryMode, name: str) -> None:
+    text = GROWTHS[name].text(GROWTHS[name].much)
+    late = 1e9
+    for _ in range(3):
+        pressed: list[float] = []
+
+        def press(pressed: list[float] = pressed) -> None:
+            pressed.append(time.perf_counter())
+            signal.raise_signal(signal.SIGINT)
+
+        timer = threading.Timer(0.15, press)
+        timer.start()
+        with contextlib.suppress(KeyboardInterrupt, QueryModeError):
+            qm.sql(text).collect()
+        ended = time.perf_counter()
+        with contextlib.suppress(KeyboardInterrupt):
+            timer.join()
+        late = min(late, ended - pressed[0])
+        if late < 0.2:
+            return
+    pytest.fail(f"{late:.2f} s after Ctrl-C")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT " + "x + " * 5_000_000 + "x FROM t",
+        "SELECT x FROM t WHERE x IN (" + "1, " * 3_000_000 + "1)",
+        "SELECT x FROM t WHERE " + "x = 1 OR " * 500_000 + "x = 2",
+        "SELECT '" + "a" * 100_000_000 + "'",
+    ],
+    ids=["a sum", "a list", "conditions", "a text"],
+)
+def test_memory_is_refused_before_it_is_taken(text: str) -> None:
+    session = QueryMode.local(memory="64MiB")
+    session.register("t", ROWS)
+    started = time.perf_counter()
+    assert ask(session, text) == "MEMORY_EXCEEDED"
+    assert time.perf_counter() - started < 2
+
+
+def test_a_million_values_fit_a_quarter_of_a_gigabyte() -> None:
+    session = QueryMode.local(memory="256MiB")
+    session.register("t", ROWS)
+    text = GROWTHS["IN of integers"].text(1_000_000)
+    assert session.sql(text).collect().rows == [{"count_star()": 100}]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("name", "size", "limit"),
+    [
+        ("joins in a chain", 300, 1),
+        ("joins in a star", 300, 1),
+        ("joins with USING", 300, 1),
+        ("tables and commas", 300, 1),
+        ("cross joins", 300, 1),
+        ("IN of integers", 1_000_000, 2),
+        ("IN of texts", 1_000_000, 2),
+        ("UNION ALL of constants", 10_000, 2),
+    ],
+)
+def test_large_texts(qm: QueryMode, name: str, size: int, limit: float) -> None:
+    text = GROWTHS[name].text(size)
+    assert min(seconds(qm, text) for _ in range(3)) < limit
