@@ -39,7 +39,7 @@ from querymode.sql.aggregates import Aggregates
 from querymode.sql.rewrite import parts_of
 from querymode.sql.scope import Ambiguous
 from querymode.sql.subquery import ANY, EXISTS, IN, SCALAR, Subquery
-from querymode.types import BINARY, BOOL, NULL, UTF8, is_numeric, timestamp
+from querymode.types import BINARY, BOOL, FLOAT64, NULL, UTF8, is_float, is_numeric, timestamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -459,10 +459,16 @@ class Translator:
             return self._row_in(node, row)
         values = self.binder.list_at(node.expressions[0]) if len(node.expressions) == 1 else None
         if values is not None:
-            return self._in_values(self.translate(node.this), values)
+            return self._in_values(self._beside(self.translate(node.this), float in values.kinds), values)
         items = [self.translate(item) for item in node.expressions]
         value, *items = self.fitted([self.translate(node.this), *items])
-        return InList(value, in_values([_listed(item) for item in items]))
+        bare = [item.value if isinstance(item, Literal) else item for item in items]
+        return InList(self._beside(value, any(isinstance(item, float) for item in bare)), in_values(bare))
+
+    def _beside(self, value: Expr, doubles: bool) -> Expr:
+        """Beside doubles a shorter float is compared as one: a list takes the type of what is looked for."""
+        is_short = doubles and is_float(data_type := self.check(value)) and data_type != FLOAT64
+        return Cast(value, FLOAT64, False) if is_short else value
 
     def _in_values(self, value: Expr, values: ValueList) -> Expr:
         """The same as a short list, whose texts take the type of what stands beside them."""
@@ -614,14 +620,6 @@ class Translator:
         if not isinstance(node.expression, exp.Identifier):
             raise self.text.not_supported("a call behind a dot", node)
         return Field(self.translate(node.this), node.expression.name)
-
-
-def _listed(item: Expr) -> object:
-    """An item of IN: its bare value, which is compared in the type of what is looked for, where that is no
-    other answer."""
-    if not isinstance(item, Literal) or (item.fixed and isinstance(item.value, float)):
-        return item
-    return item.value
 
 
 def _no_alias(name: str) -> None:
