@@ -138,12 +138,15 @@ class QueryMode:
     # ---- tables ----
 
     def register(self, name: str, data: object) -> DataFrame:
-        """Gives a name, in this object, to a path, an Arrow table or a DataFrame."""
+        """Gives a name, in this object, to a path, an Arrow table or a DataFrame.
+
+        Types of a path's `key=value` folders are found out; register a `table(…)` for others.
+        """
         if not isinstance(name, str) or not name:
             raise error("TABLE_NOT_FOUND", f"a table's name is a text that is not empty, not {name!r}")
         with self._call():
             if isinstance(data, (str, os.PathLike, list)):
-                frame = self._file_frame(data, name)
+                frame = self._file_frame(data, name, hive_types="infer")
             else:
                 frame = data if isinstance(data, DataFrame) else self._arrow_frame(data, name)
         self._tables[name] = DataFrame(self, frame._node)
@@ -175,7 +178,8 @@ class QueryMode:
         """A registered name, or files: a path, folder, pattern, http(s):// or s3:// URL, or a list of those.
 
         `format`: "parquet", if it shall not be found out. Folders `key=value` become columns of text;
-        `hive_types={"year": "int64"}` gives them types, `hive_partitioning=False` leaves them out.
+        `hive_types={"year": "int64"}` gives them types, `hive_types="infer"` finds out which are integers,
+        dates or timestamps, as SQL over a path does; `hive_partitioning=False` leaves them out.
         `verify_crc=True` checks the checksums of pages.
         """
         if infer_types is not True:
@@ -200,8 +204,10 @@ class QueryMode:
             raise error(
                 "NOT_SUPPORTED", f"{sorted(unknown)[0]}= is no option of a reader; there are: {known}"
             )
-        if not isinstance(options.get("hive_types"), (dict, type(None))):
-            raise error("QUERY_FAILED", 'hive_types is a dict of types, such as {"year": "int64"}')
+        if not isinstance(options.get("hive_types"), (dict, type(None))) and options["hive_types"] != "infer":
+            raise error(
+                "QUERY_FAILED", 'hive_types is a dict of types, such as {"year": "int64"}, or "infer"'
+            )
         if not isinstance(where, (str, bytes, os.PathLike)) and hasattr(where, "__iter__"):
             where = list(where)
         given = {option: value for option, value in options.items() if value is not None}

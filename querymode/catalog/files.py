@@ -47,7 +47,7 @@ def open_table(
     *,
     format: str | None = None,
     hive_partitioning: bool | None = None,
-    hive_types: Mapping[str, str] | None = None,
+    hive_types: Mapping[str, str] | str | None = None,
     name: str | None = None,
     gate: IoGate | None = None,
     cache: FooterCache | None = None,
@@ -56,7 +56,7 @@ def open_table(
 
     `format`: "parquet" if it is known. `hive_partitioning`: whether `key=value` folders become columns: by
     default yes, except where the files of a list differ in their keys. `hive_types`: types of such columns,
-    which are text otherwise. `gate` and `cache`: through which footers are read.
+    which are text otherwise; "infer" finds them out. `gate` and `cache`: through which footers are read.
     """
     options = options or StoreOptions()
     if format is not None and str(format).lower() not in FORMATS:
@@ -73,7 +73,7 @@ def open_table(
         values = [hive.partition_values(member.folders) for member in members]
         names = [member.name for member in members]
         keys = hive.partition_keys(names, values, wanted=hive_partitioning, uneven=not is_list)
-        union = Union(members, values, hive.partition_types(keys, hive_types))
+        union = Union(members, values, hive.partition_types(keys, values, hive_types))
         table = FileTable(union.schema(), union.files(), name)
     table.opening = (gate.request_count - before[0], gate.byte_count - before[1])
     return table

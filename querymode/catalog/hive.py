@@ -1,24 +1,26 @@
 """Partition folders: `region=us/day=1/` says what is the same in all rows of the files below it.
 
-Values are text unless a type is given for their key; `__HIVE_DEFAULT_PARTITION__` is NULL. Keys come behind
-the files' own columns, in alphabetical order; a key that is also a column of the files takes its place, and
-what the path says wins.
+Values are text unless types are given, or are to be found out; `__HIVE_DEFAULT_PARTITION__` is NULL. Keys
+come behind the files' own columns, in alphabetical order; a key that is also a column of the files takes its
+place, and what the path says wins.
 """
 
 from __future__ import annotations
 
-from querymode._abi import TypeTag
+from querymode._abi import TimeUnit, TypeTag
 from querymode.catalog.pattern import is_partition
 from querymode.errors import error
 from querymode.literals import encode_value, fit
-from querymode.types import UTF8, is_float, is_integer, parse_type
+from querymode.types import DATE, INT64, UTF8, DataType, is_float, is_integer, parse_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
-    from querymode.types import DataType
-
+#: For hive_types: types are found out from the values.
+INFER = "infer"
+_TIMESTAMP = DataType(TypeTag.TIMESTAMP, unit=TimeUnit.MICROSECOND)
 NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -62,7 +64,12 @@ def partition_keys(
     return sorted(keys) if odd is None or uneven else []
 
 
-def partition_types(keys: Iterable[str], types: Mapping[str, str] | None) -> dict[str, DataType]:
+def partition_types(
+    keys: Sequence[str], values: Sequence[dict[str, str | None]], types: Mapping[str, str] | str | None
+) -> dict[str, DataType]:
+    """`types`: of some of the keys, the others are text; or INFER."""
+    if isinstance(types, str):
+        return {key: _inferred({found.get(key) for found in values}) for key in keys}
     given = dict(types or {})
     found = {key: parse_type(str(given.pop(key))) if key in given else UTF8 for key in keys}
     if given:
@@ -75,11 +82,38 @@ def partition_types(keys: Iterable[str], types: Mapping[str, str] | None) -> dic
     return found
 
 
+def _inferred(values: set[str | None]) -> DataType:
+    """As DuckDB finds it out: integers, dates or timestamps if all values are such, else text."""
+    texts = [text for text in values if text is not None and not _is_null(text)]
+    for data_type, looks_right in ((INT64, _is_integer), (DATE, _is_date), (_TIMESTAMP, _is_timestamp)):
+        if texts and all(looks_right(text) and _stored(text, data_type) is not None for text in texts):
+            return data_type
+    return UTF8
+
+
+def _is_null(text: str | None) -> bool:
+    return text is None or text.lower() == "null"
+
+
+def _is_integer(text: str) -> bool:
+    """`007` is a name: as a number it would lose its zeros."""
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and (text == "0" or not text.startswith("0"))
+
+
+def _is_date(text: str) -> bool:
+    return text[:1].isdigit() and ":" not in text
+
+
+def _is_timestamp(text: str) -> bool:
+    return text[:1].isdigit() and ":" in text
+
+
 def encode_constant(text: str | None, data_type: DataType, key: str, name: str) -> bytes:
     """A value as the engine takes it."""
-    if text is None or (not text and data_type != UTF8):
+    if text is None or (data_type != UTF8 and (not text or _is_null(text))):
         return encode_value(None, data_type)
-    stored = fit(_parsed(text, data_type), data_type)
+    stored = _stored(text, data_type)
     if stored is None:
         raise error(
             "SCHEMA_MISMATCH",
@@ -87,6 +121,11 @@ def encode_constant(text: str | None, data_type: DataType, key: str, name: str) 
             column=key,
         )
     return encode_value(stored, data_type)
+
+
+def _stored(text: str, data_type: DataType) -> Any:
+    """A value as the engine holds it, or None if it is not of that type."""
+    return fit(_parsed(text, data_type), data_type)
 
 
 def _parsed(text: str, data_type: DataType) -> object:

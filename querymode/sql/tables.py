@@ -46,7 +46,7 @@ class Tables:
 
     def _files(self, where: str | list[str]) -> Node:
         try:
-            return self._session.table(where)._node
+            return self._session.table(where, hive_types="infer")._node
         except TableNotFoundError as failure:
             if not isinstance(where, str) or "/" in where or "." in where:
                 raise
