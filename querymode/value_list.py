@@ -10,11 +10,20 @@ from __future__ import annotations
 from querymode._abi import TypeTag
 from querymode._call import check, claim
 from querymode.literals import encode_text, encode_value, fit, natural_type, plain
-from querymode.types import UTF8, encode_type, is_integer, is_unsigned, value_size
+from querymode.types import (
+    DECIMAL_PRECISION_MAX,
+    UTF8,
+    encode_type,
+    is_decimal,
+    is_integer,
+    is_unsigned,
+    value_size,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from decimal import Decimal
     from typing import Any
 
     from querymode.types import DataType
@@ -97,11 +106,15 @@ class ValueList:
             self._wire = (target, wire)
             return ()
         found: dict[DataType, object] = {}
+        seen: set[object] = set()
         for number, value in enumerate(self.values):
             if number % _STRIDE == 0:
                 check()
             if fit(value, target) is None:
-                found.setdefault(natural_type(value), value)
+                form = _form(value)
+                if form is None or form not in seen:
+                    seen.add(form)
+                    found.setdefault(natural_type(value), value)
         return tuple(found.values())
 
     def encoded(self, target: DataType, encode: Callable[[object], bytes]) -> bytes:
@@ -136,6 +149,14 @@ def _same_kind(a: object, b: object) -> bool:
     return type(a) is type(b)
 
 
+def _form(value: Any) -> object:
+    """What the natural type depends on, where that takes long to find; None: ask."""
+    if type(value).__name__ != "Decimal" or not value.is_finite():
+        return None
+    _, digits, exponent = value.as_tuple()
+    return len(digits), exponent
+
+
 def _checked(pieces: Iterator[bytes]) -> Iterator[bytes]:
     for number, piece in enumerate(pieces):
         if number % _STRIDE == 0:
@@ -154,6 +175,8 @@ def _encoded_at_once(values: Sequence[Any], kinds: frozenset[type], target: Data
         return _encoded_integers(values, target)
     if kind in (int, float) and target.tag == TypeTag.F64:
         return _encoded_floats(values, kind, target)
+    if kind.__name__ == "Decimal" and kind.__module__ == "decimal" and is_decimal(target):
+        return _encoded_decimals(values, target)
     if kind.__name__ == "date" and kind.__module__ == "datetime" and target.tag == TypeTag.DATE:
         epoch = 719_163  # 1970-01-01
         return _fixed([value.toordinal() - epoch for value in values], "<i4", target)
@@ -185,6 +208,27 @@ def _encoded_floats(values: Sequence[float], kind: type, target: DataType) -> by
     if kind is int and (min(values) < -_EXACT_MAX or max(values) > _EXACT_MAX):
         return None
     return _fixed(values, "<f8", target)
+
+
+def _encoded_decimals(values: Sequence[Decimal], target: DataType) -> bytes | None:
+    from decimal import Context, Decimal, Inexact, InvalidOperation
+
+    exact = Context(prec=2 * DECIMAL_PRECISION_MAX, traps=[Inexact, InvalidOperation])
+    unit = Decimal(1).scaleb(-target.scale)
+    head, size, limit = encode_type(target) + b"\x00", value_size(target), 10**target.precision
+    wire = bytearray()
+    try:
+        for number, value in enumerate(values):
+            if number % _STRIDE == 0:
+                check()
+            stored = int(exact.quantize(value, unit).scaleb(target.scale, exact))
+            if not -limit < stored < limit:
+                return None
+            wire += head
+            wire += stored.to_bytes(size, "little", signed=True)
+    except (Inexact, InvalidOperation, ValueError):  # the last one is a NaN
+        return None
+    return bytes(wire)
 
 
 def _fixed(values: Sequence[object], form: str, target: DataType) -> bytes:
