@@ -166,6 +166,8 @@ def _checked(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 def _encoded_at_once(values: Sequence[Any], kinds: frozenset[type], target: DataType) -> bytes | None:
     """The bytes of values that all fit; None where each must be looked at."""
+    if target.tag == TypeTag.F64 and all(kind in (int, float) or _is_decimal_kind(kind) for kind in kinds):
+        return _encoded_floats(values, kinds, target)
     if len(kinds) != 1:
         return None
     (kind,) = kinds
@@ -173,9 +175,7 @@ def _encoded_at_once(values: Sequence[Any], kinds: frozenset[type], target: Data
         return _encoded_texts(values)
     if kind is int and is_integer(target) and value_size(target) <= 8:
         return _encoded_integers(values, target)
-    if kind in (int, float) and target.tag == TypeTag.F64:
-        return _encoded_floats(values, kind, target)
-    if kind.__name__ == "Decimal" and kind.__module__ == "decimal" and is_decimal(target):
+    if _is_decimal_kind(kind) and is_decimal(target):
         return _encoded_decimals(values, target)
     if kind.__name__ == "date" and kind.__module__ == "datetime" and target.tag == TypeTag.DATE:
         epoch = 719_163  # 1970-01-01
@@ -204,10 +204,20 @@ def _encoded_integers(values: Sequence[int], target: DataType) -> bytes | None:
     return _fixed(values, f"<{'u' if is_unsigned(target) else 'i'}{bits // 8}", target)
 
 
-def _encoded_floats(values: Sequence[float], kind: type, target: DataType) -> bytes | None:
-    if kind is int and (min(values) < -_EXACT_MAX or max(values) > _EXACT_MAX):
+def _is_decimal_kind(kind: type) -> bool:
+    return kind.__name__ == "Decimal" and kind.__module__ == "decimal"
+
+
+def _encoded_floats(values: Sequence[Any], kinds: frozenset[type], target: DataType) -> bytes | None:
+    """Fractions are rounded, as a comparison with the column would; integers must be themselves."""
+    if int in kinds:
+        integers = values if len(kinds) == 1 else [value for value in values if type(value) is int]
+        if min(integers) < -_EXACT_MAX or max(integers) > _EXACT_MAX:
+            return None
+    try:
+        return _fixed(values if kinds <= {int, float} else list(map(float, values)), "<f8", target)
+    except (OverflowError, ValueError):  # a decimal beyond all floats, a signalling NaN
         return None
-    return _fixed(values, "<f8", target)
 
 
 def _encoded_decimals(values: Sequence[Decimal], target: DataType) -> bytes | None:
