@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from querymode._abi import AggregatePhase, JoinKind, JoinSide, NodeTag
+from querymode._abi import ROWS_IN_ORDER, AggregatePhase, JoinKind, JoinSide, NodeTag
 from querymode.aggregates import BoundCall, encode_aggregate
 from querymode.bind import bind, bind_argument, bind_keys, bind_predicate
 from querymode.expr import Column
 from querymode.merge_steps import MergeSteps
-from querymode.plan import GroupBy
+from querymode.plan import GroupBy, Sort
 from querymode.schema import Schema
 from querymode.steps import (
     column_at,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from querymode.expr import Expr
-    from querymode.plan import Filter, Join, Node, Sort
+    from querymode.plan import Filter, Join, Node
     from querymode.types import DataType
 
 
@@ -153,6 +153,8 @@ class Wire:
             keys = [encode_name(name) + bind(key, self.schema).wire for name, key in step.keys]
             calls = [call.encoded(name) for name, call in bound]
         self.schema = step.schema
+        if isinstance(step.input, Sort):
+            group_limit |= ROWS_IN_ORDER
         self.steps.append(encode_aggregate(phase, keys, calls, group_limit))
 
 

@@ -11,7 +11,7 @@ from querymode.aggregates import BoundCall
 from querymode.errors import QueryModeError
 from querymode.expr import Aggregate, And, Cast, Column, Expr, IsNull, Literal
 from querymode.sql.rewrite import fingerprint, used_columns
-from querymode.types import BOOL, INT32, NULL
+from querymode.types import BOOL, INT32, NULL, is_float
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,9 +104,16 @@ class Aggregates:
         aggregate = self._aggregate(node, name, values, distinct, where)
         if aggregate.op in _PERCENTILES.values() and keys:
             aggregate = self._directed(node, name, aggregate, keys)
-        if keys and aggregate.op in _ORDERED:
+        if keys and self._is_ordered(aggregate):
             owner._sort(node, keys)
         return owner._column(name, aggregate, node)
+
+    def _is_ordered(self, aggregate: Aggregate) -> bool:
+        """Whether the answer depends on the order of rows; of sums, those of floats do, which round."""
+        if aggregate.op in (AggregateOp.SUM, AggregateOp.AVG):
+            assert aggregate.value is not None
+            return is_float(self._translator.check(aggregate.value))
+        return aggregate.op in _ORDERED
 
     def within_group(
         self, node: exp.Anonymous, order: Sequence[exp.Ordered], condition: exp.Expr | None

@@ -387,6 +387,9 @@ pub const listed: u32 = undivided - 1;
 /// leave as they are, with the columns that keys and arguments name, in the input's order. Their parts
 /// are numbered behind those of states.
 pub const rows_pass: u32 = 1 << 31;
+/// Beside an aggregate's group limit, in any phase: rows come in an order that was asked for, and floats are
+/// added in it, one by one.
+pub const rows_in_order: u32 = 1 << 30;
 
 /// A batch of a partition.
 pub const Part = extern struct {
@@ -596,6 +599,7 @@ pub const constants = .{
     .{ "UNDIVIDED", undivided },
     .{ "LISTED", listed },
     .{ "ROWS_PASS", rows_pass },
+    .{ "ROWS_IN_ORDER", rows_in_order },
     .{ "PLAN_LAST", plan_last },
     .{ "PLAN_ROUND", plan_round },
     .{ "PLAN_UNSURE", plan_unsure },

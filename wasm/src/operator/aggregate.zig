@@ -392,6 +392,7 @@ const Builder = struct {
         entry.value_ptr.* = @intCast(self.feeds.items.len);
         var accumulator: Accumulator = try .init(self.gpa, kind, self.node.arguments[arguments[0]].type);
         errdefer accumulator.deinit(self.gpa);
+        if (accumulator == .floats) accumulator.floats.in_order = self.node.in_order;
         try self.feeds.append(self.arena, .{ .accumulator = accumulator, .arguments = arguments });
         try self.sets.items[set].feeds.append(self.arena, entry.value_ptr.*);
         return entry.value_ptr.*;

@@ -1,6 +1,6 @@
 //! Aggregate steps on the wire → nodes, checked and typed. plan.zig draws the whole plan.
 //!
-//!     aggregate   u8 phase, u32 group limit (0: none; partial only; `abi.rows_pass` beside it), u16 keys × (name, expression),
+//!     aggregate   u8 phase, u32 group limit (0: none; partial only; `abi.rows_pass`, `abi.rows_in_order` beside it), u16 keys × (name, expression),
 //!                 u16 calls × (u8 op, u8 flags (1: distinct, 2: has filter), name, u8 argument count, expressions,
 //!                              [filter expression (bool)])
 //!
@@ -72,6 +72,8 @@ pub const Aggregate = struct {
     group_limit: u32,
     /// Rows may leave as they are, where grouping does not make them fewer.
     rows_pass: bool = false,
+    /// Floats are added in the order of their rows.
+    in_order: bool = false,
     keys: []const Named,
     /// Every expression that calls name, once.
     arguments: []const Expression,
@@ -84,8 +86,8 @@ pub fn parse_aggregate(self: *Parser) Error!Parsed {
     @setRuntimeSafety(true);
     const phase = try self.cursor.read_enum(abi.AggregatePhase);
     const limit = try self.cursor.read_int(u32);
-    const group_limit = limit & ~abi.rows_pass;
-    if (limit != 0 and phase != .partial) return refuse("a group limit is for partial aggregates", .{});
+    const group_limit = limit & ~(abi.rows_pass | abi.rows_in_order);
+    if (limit & ~abi.rows_in_order != 0 and phase != .partial) return refuse("a group limit is for partial aggregates", .{});
     const keys = try self.parse_named(try self.read_count(4));
     for (keys) |key| if (!expression_parser.is_groupable(key.expression.type)) {
         interrupt.describe("grouping by this type is not supported yet", .{});
@@ -99,6 +101,7 @@ pub fn parse_aggregate(self: *Parser) Error!Parsed {
             .phase = phase,
             .group_limit = group_limit,
             .rows_pass = limit & abi.rows_pass != 0,
+            .in_order = limit & abi.rows_in_order != 0,
             .keys = keys,
             .arguments = arguments.expressions.items,
             .calls = calls,

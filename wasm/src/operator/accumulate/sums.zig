@@ -125,6 +125,8 @@ fn count_true(column: *const Column, mask: ?[]const u8) usize {
 
 pub const FloatSums = struct {
     totals: List(f64) = .empty,
+    /// One after the other, as rows come; else several at once, in an order that depends on their number alone.
+    in_order: bool = false,
 
     pub fn deinit(self: *FloatSums, gpa: std.mem.Allocator) void {
         self.totals.deinit(gpa);
@@ -140,10 +142,12 @@ pub const FloatSums = struct {
 
     pub fn update(self: *FloatSums, arena: std.mem.Allocator, column: *const Column, rows: *const Rows) Error!void {
         const values = try rows_module.floats(arena, column, rows, 0);
-        grouped.add(f64, self.totals.items, rows.groups, values);
+        if (!self.in_order) return grouped.add(f64, self.totals.items, rows.groups, values);
+        for (rows.groups, values) |group, value| self.totals.items[group] += value;
     }
 
     pub fn update_all(self: *FloatSums, column: *const Column, mask: ?[]const u8) void {
+        if (self.in_order) return self.update_all_in_order(column, mask);
         self.totals.items[0] += switch (column.type.layout()) {
             inline .f16, .f32, .f64 => |layout| blk: {
                 const T = Scalar(layout);
@@ -152,7 +156,34 @@ pub const FloatSums = struct {
             else => unreachable,
         };
     }
+
+    fn update_all_in_order(self: *FloatSums, column: *const Column, mask: ?[]const u8) void {
+        const total = &self.totals.items[0];
+        switch (column.type.layout()) {
+            inline .f16, .f32, .f64 => |layout| for (column.values(Scalar(layout)), 0..) |value, row| {
+                if (mask == null or bitmap.get(mask.?.ptr, row)) total.* += value;
+            },
+            else => unreachable,
+        }
+    }
 };
+
+test "floats are added in order where that is asked" {
+    const gpa = std.testing.allocator;
+    var arena: Arena = .init(gpa);
+    defer arena.deinit();
+    const values: [4]f64 align(16) = .{ 1, 3, 1e100, -1e100 };
+    const column: Column = .{ .type = .of(.f64), .row_count = 4, .data = std.mem.sliceAsBytes(&values) };
+    var sums: FloatSums = .{ .in_order = true };
+    defer sums.deinit(gpa);
+    try sums.grow_to(gpa, 2);
+    sums.update_all(&column, null);
+    try std.testing.expectEqual(0, sums.totals.items[0]);
+    sums.update_all(&column, &.{0b0011});
+    try std.testing.expectEqual(4, sums.totals.items[0]);
+    try sums.update(arena.allocator(), &column, &.{ .rows = null, .groups = &.{ 1, 1, 1, 1 }, .group_count = 2 });
+    try std.testing.expectEqual(0, sums.totals.items[1]);
+}
 
 test "totals become wide in time" {
     const gpa = std.testing.allocator;
