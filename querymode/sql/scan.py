@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _BLANKS = re.compile(r"\s*+(?:--[^\n\r]*+\s*+)*+")
+#: Comments inside of comments between two looks at the clock.
+_STRIDE = 4096
 _COMMENT_ENDS = re.compile(r"/\*|\*/")
 _DOLLARS = re.compile(r"\$(?:[^\W\d]\w*+)?+\$")
 #: Everything but the word IN: quotes in one piece, comments up to the end of a line, words, and what lies
@@ -45,7 +47,9 @@ def after_blanks(sql: str, position: int) -> int:
 def _comment_end(sql: str, start: int) -> int | None:
     """Behind a comment, which may hold others; None if it does not end."""
     depth = 0
-    for found in _COMMENT_ENDS.finditer(sql, start):
+    for count, found in enumerate(_COMMENT_ENDS.finditer(sql, start)):
+        if count % _STRIDE == 0:
+            check()
         depth += 1 if found[0] == "/*" else -1
         if depth == 0:
             return found.end()

@@ -50,13 +50,14 @@ class SetBlock(Block):
         mapping: dict[str, str] = {}
         nodes: list[Node] = []
         rows: list[list[object]] = []
+        types = [self.names.type_of(Column(field.column)) for field in self.fields]
         for block, values in self.parts:
             check()
-            row = self._constant_row(block, values) if outer is None and self.kind == UNION else None
+            row = _constant_row(block, values, types) if outer is None and self.kind == UNION else None
             if row is not None:
                 rows.append(row)
                 continue
-            nodes += self._row_nodes(rows)
+            nodes += self._row_nodes(rows, types)
             rows = []
             built = block.build(outer if block.free else None)
             if outer is not None and not built.mapping:
@@ -67,32 +68,15 @@ class SetBlock(Block):
             items = [(field.column, value) for field, value in zip(self.fields, values, strict=True)]
             carried = [(column, Column(built.mapping[name])) for name, column in mapping.items()]
             nodes.append(Project(built.node, [*items, *carried]))
-        nodes += self._row_nodes(rows)
+        nodes += self._row_nodes(rows, types)
         columns = [*(field.column for field in self.fields), *mapping.values()]
         return Built(self._combined(nodes, columns), mapping)
 
-    def _constant_row(self, block: Block, values: Sequence[Expr]) -> list[object] | None:
-        """What a query of constants gives, in the types of the result."""
-        constants = block.constants() if isinstance(block, SelectBlock) else None
-        if constants is None:
-            return None
-        row: list[object] = []
-        for field, value in zip(self.fields, values, strict=True):
-            column = value.value if isinstance(value, Cast) else value
-            assert isinstance(column, (Column, Literal))
-            literal = constants[column.name] if isinstance(column, Column) else column
-            data_type = self.names.type_of(Column(field.column))
-            if literal.value is not None and literals.fit(literal.value, data_type) is None:
-                return None
-            row.append(literal.value)
-        return row
-
-    def _row_nodes(self, rows: list[list[object]]) -> list[Node]:
+    def _row_nodes(self, rows: list[list[object]], types: Sequence[DataType]) -> list[Node]:
         """Rows of constants in a row are one table, however many queries gave them."""
         if not rows:
             return []
         columns = [field.column for field in self.fields]
-        types = [self.names.type_of(Column(column)) for column in columns]
         return [Scan(constant_table(list(zip(columns, types, strict=True)), list(zip(*rows, strict=True))))]
 
     def _combined(self, nodes: list[Node], columns: list[str]) -> Node:
@@ -126,6 +110,22 @@ class SetBlock(Block):
             count = Arithmetic(ArithmeticOp.SUBTRACT, Column(ours), taken)
         repeated = Repeat(both, count)
         return Project(repeated, [(name, Column(name)) for name in columns])
+
+
+def _constant_row(block: Block, values: Sequence[Expr], types: Sequence[DataType]) -> list[object] | None:
+    """What a query of constants gives, in the types of the result."""
+    constants = block.constants() if isinstance(block, SelectBlock) else None
+    if constants is None:
+        return None
+    row: list[object] = []
+    for value, data_type in zip(values, types, strict=True):
+        column = value.value if isinstance(value, Cast) else value
+        assert isinstance(column, (Column, Literal))
+        literal = constants[column.name] if isinstance(column, Column) else column
+        if literal.value is not None and literals.fit(literal.value, data_type) is None:
+            return None
+        row.append(literal.value)
+    return row
 
 
 def _distinct(node: Node, columns: Sequence[str]) -> Node:

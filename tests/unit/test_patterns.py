@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import importlib
 import re
 import time
-from contextlib import suppress
 from pathlib import Path
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser as sre_parser  # type: ignore[attr-defined]
@@ -61,10 +61,8 @@ def _greedy(parsed: object) -> bool:
     """Whether some repeat could give back what it took."""
     if isinstance(parsed, sre_parser.SubPattern | list | tuple):
         for item in parsed:
-            is_repeat = isinstance(item, tuple) and item and item[0] in (sre.MAX_REPEAT, sre.MIN_REPEAT)
-            if is_repeat and item[1][1] > 1:
-                return True
-            if _greedy(item):
+            is_greedy = isinstance(item, tuple) and item and item[0] in (sre.MAX_REPEAT, sre.MIN_REPEAT)
+            if (is_greedy and item[1][1] > 1) or _greedy(item):
                 return True
     return False
 
@@ -153,6 +151,6 @@ def test_texts_that_took_long(text: str) -> None:
     from querymode.sql.parse import parse
 
     started = time.perf_counter()
-    with suppress(QueryModeError):
+    with contextlib.suppress(QueryModeError):
         parse(text)
     assert time.perf_counter() - started < 3
