@@ -136,7 +136,10 @@ def bind_keys(left: Expr, left_schema: Schema, right: Expr, right_schema: Schema
 
 def columns_of(expression: Expr, into: set[str]) -> None:
     """Adds the names of all columns that the expression reads."""
-    into.update(column_uses(expression))
+    if isinstance(expression, Column):  # most often, and a walk would take longer
+        into.add(expression.name)
+    else:
+        into.update(column_uses(expression))
 
 
 def output_name(expression: Expr) -> str:
