@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from querymode._abi import ROWS_PASS, AggregatePhase
 from querymode._call import check
+from querymode._collector import CollectorPaused
 from querymode.aggregates import depends_on_order, is_splittable
 from querymode.bind import bind, bind_keys, columns_of
 from querymode.errors import error
@@ -218,8 +219,9 @@ def lower(node: Node) -> Stage:
     found: Stage | None = getattr(node, "_stage", None)
     if found is None:
         try:
-            root = optimize(node)
-            found = node._stage = _Lowering(root).stage()
+            with CollectorPaused():
+                root = optimize(node)
+                found = node._stage = _Lowering(root).stage()
         except RecursionError:
             raise error(
                 "NOT_SUPPORTED",

@@ -6,13 +6,12 @@ if one is no longer what it was.
 
 from __future__ import annotations
 
-import gc
 import os
 import reprlib
 from collections.abc import Iterable
-from contextlib import contextmanager
 from functools import partial
 
+from querymode._collector import CollectorPaused
 from querymode.catalog import hive, local
 from querymode.catalog.listing import Found
 from querymode.catalog.union import Member, Union
@@ -26,7 +25,7 @@ from querymode.store.location import local_path, scheme_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from querymode.fetch import Opening
     from querymode.flat_footer import FlatFooter
@@ -67,7 +66,7 @@ def open_table(
     before = (gate.request_count, gate.byte_count)
     opening = _Opening(options, gate, cache or default_cache(), parquet_expected=format is not None)
     is_list = not isinstance(where, (str, os.PathLike))
-    with _collector_paused():
+    with CollectorPaused():
         found = _find_all(where, opening) if is_list else _find(where, opening)
         members = opening.open(found)
         values = [hive.partition_values(member.folders) for member in members]
@@ -77,21 +76,6 @@ def open_table(
         table = FileTable(union.schema(), union.files(), name)
     table.opening = (gate.request_count - before[0], gate.byte_count - before[1])
     return table
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Thousands of files are a hundred thousand new objects, none of them garbage.
-
-    To look through them, and through all the others of the program, would cost more than all the rest.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 # ---- which files ----

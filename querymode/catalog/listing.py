@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from querymode._call import claim
 from querymode.errors import error
 
 TYPE_CHECKING = False
@@ -34,6 +35,10 @@ _OTHER_TABLES = {
 }
 
 
+#: What one of them takes in this process, with its path.
+_FOUND_SIZE = 512
+
+
 class Found:
     """A file of a table. `path` is what is opened; `folders` are those between the root and the file."""
 
@@ -48,6 +53,7 @@ class Found:
         *,
         is_named: bool = False,
     ) -> None:
+        claim(_FOUND_SIZE, "a list of so many files")
         self.path = path
         self.folders = folders
         self.name = name

@@ -7,6 +7,8 @@ sqlglot is imported when SQL is first used. It only parses; names, types and sub
 
 from __future__ import annotations
 
+from querymode._collector import CollectorPaused
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from querymode.plan import Node
@@ -30,7 +32,8 @@ def plan_sql(session: QueryMode, text: str, parameters: object = None) -> Node:
     if planned is None:
         from querymode.sql.statement import plan_statement
 
-        planned = plan_statement(session, text, parameters)
+        with CollectorPaused():
+            planned = plan_statement(session, text, parameters)
         if is_plain and planned.lasting:
             from querymode.sql.stored import store
 
