@@ -21,7 +21,9 @@ from struct import unpack_from
 
 from querymode import types
 from querymode._abi import TimeUnit, TypeTag
+from querymode._call import check
 from querymode.arrow_checks import check_table
+from querymode.arrow_foreign import table_of_array, table_of_batches, table_of_stream
 from querymode.errors import QueryModeError, error
 from querymode.lent import LentColumn
 from querymode.memory_table import (
@@ -37,8 +39,8 @@ from querymode.schema import Schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Any, TypeAlias
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any, TypeAlias, TypeVar
 
     import numpy as np
     import pyarrow as pa
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     Column: TypeAlias = ColumnarColumn | LentColumn
     #: The Arrow type that a column gets, and ours.
     _Kind: TypeAlias = tuple[ArrowType, DataType]
+    _Item = TypeVar("_Item")
 
 _UNITS = {name: unit for unit, name in types.UNIT_NAMES.items()}
 _OFFSET_MAX = (1 << 31) - 1
@@ -115,17 +118,24 @@ def _find_table(data: Any) -> pa.Table | None:
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
+        return table_of_batches([data], data.schema)
     if isinstance(data, pa.RecordBatchReader):
-        return data.read_all()
+        return table_of_batches(data, data.schema)
     if isinstance(data, list | tuple):
         is_batches = bool(data) and all(isinstance(batch, pa.RecordBatch) for batch in data)
-        return pa.Table.from_batches(list(data)) if is_batches else None
+        return table_of_batches(data, data[0].schema) if is_batches else None
     if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data).read_all()
+        return table_of_stream(data)
     if hasattr(data, "__arrow_c_array__"):
-        return pa.Table.from_batches([pa.record_batch(data)])
+        return table_of_array(data)
     return None
+
+
+def _checked(items: Iterable[_Item]) -> Iterator[_Item]:
+    """Ends where the call has had its time."""
+    for item in items:
+        check()
+        yield item
 
 
 def _kind(data: object) -> str:
@@ -137,12 +147,19 @@ def _kind(data: object) -> str:
 def _plain_kinds(given: pa.Table) -> list[_Kind]:
     """Of each column the type that `_plain` gives it, and ours."""
     found = []
-    for field in given.schema:
+    for index, field in enumerate(given.schema):
         try:
+            name = field.name
             target = _plain_type(field.type)
             found.append((target, _data_type(target)))
+        except UnicodeDecodeError as cause:
+            raise error(
+                "INVALID_FORMAT",
+                f"column {index} of the Arrow data, counted from 0, has a name, a field or a time zone that "
+                "is not UTF-8; rename it before",
+            ) from cause
         except QueryModeError as cause:
-            raise error(cause.code, f"column {field.name!r}: {cause.message}", column=field.name) from cause
+            raise error(cause.code, f"column {name!r}: {cause.message}", column=name) from cause
     return found
 
 
@@ -152,6 +169,7 @@ def _made_plain(given: pa.Table, kinds: list[_Kind]) -> tuple[Schema, pa.Table]:
     columns = []
     fields = []
     for name, chunks, (target, data_type) in zip(given.column_names, given.columns, kinds, strict=True):
+        check()
         columns.append(chunks if target is chunks.type else _plain_column(name, chunks, target))
         fields.append((name, data_type))
     schema = Schema(fields)
@@ -165,11 +183,11 @@ def _plain_column(name: str, chunks: Any, target: ArrowType) -> Any:
     given = chunks.type
     try:
         try:
-            return pa.chunked_array([_plain(chunk) for chunk in chunks.chunks], target)
+            return pa.chunked_array([_plain(chunk) for chunk in _checked(chunks.chunks)], target)
         except (pa.ArrowInvalid, pa.ArrowCapacityError):
             # Text that took little room as a dictionary or in views may need offsets of 8 bytes.
             target = _plain_type(given, large=True)
-            return pa.chunked_array([_plain(chunk, large=True) for chunk in chunks.chunks], target)
+            return pa.chunked_array([_plain(chunk, large=True) for chunk in _checked(chunks.chunks)], target)
     except pa.ArrowMemoryError:
         raise
     except pa.ArrowException as cause:
@@ -437,7 +455,7 @@ def _morsels(table: pa.Table, schema: Schema) -> Iterator[Morsel]:
             for start in range(0, table.num_rows, rows_max)
             for batch in _joined(table.slice(start, rows_max))
         ]
-    for batch in batches:
+    for batch in _checked(batches):
         columns = [
             host_column(array, data_type, name)
             for array, (name, data_type) in zip(batch.columns, schema, strict=True)

@@ -5,7 +5,7 @@ own full validation finds nearly everything; what is done here is done around it
 
 - Arrays that begin before their first row, and maps with NULL keys, are found in what pyarrow exports of an
   array: validation would read outside of the buffers of the former, and merely looking at the latter ends the
-  process. (Where a map is not inside of a struct, pyarrow looks at it while it takes it in, before us.)
+  process. (arrow_foreign.py looks for them before pyarrow makes a table.)
 - pyarrow validates the whole child of every slice of a nested array, which takes quadratic time where a table
   is cut into many. So each level is validated with children of no type, and each child once.
 - The end of a day, 24:00:00, is a time here, as it is in DuckDB.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 
+from querymode._call import Resumed, check, current
 from querymode.errors import error
 
 TYPE_CHECKING = False
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _DAY_TICKS = {unit: 86_400 * 10**digits for unit, digits in (("s", 0), ("ms", 3), ("us", 6), ("ns", 9))}
 #: From so many bytes on, columns are checked on several threads.
 _PARALLEL_SIZE = 32 << 20
+#: Rows that are checked between two looks at the clock.
+_PIECE_ROWS = 1 << 20
 
 
 def check_table(table: pa.Table) -> None:
@@ -41,6 +44,7 @@ def check_table(table: pa.Table) -> None:
     ]
     known: set[object] = set()
     for name, chunk in work:
+        check()
         _check_places_of(chunk, name)
     if len(work) == 1 or table.nbytes < _PARALLEL_SIZE:
         for name, chunk in work:
@@ -50,9 +54,15 @@ def check_table(table: pa.Table) -> None:
 
     from querymode.execute.threads import core_count
 
+    call = current()
+
+    def checked(item: tuple[str, Array]) -> None:
+        with Resumed(call):
+            _check_column(item[1], item[0], known)
+
     with ThreadPoolExecutor(core_count()) as pool:
-        for _ in pool.map(lambda item: _check_column(item[1], item[0], known), work):
-            pass
+        for _ in pool.map(checked, work):
+            check()
 
 
 def check_array(array: Array, name: str) -> None:
@@ -67,40 +77,49 @@ def check_array(array: Array, name: str) -> None:
 # ---- what pyarrow does not find, or does not survive ----
 
 
-class _ArrowArray(ctypes.Structure):
+class ArrowArray(ctypes.Structure):
     """Arrow's C data interface."""
 
 
-_ArrowArray._fields_ = [
+ArrowArray._fields_ = [
     ("length", ctypes.c_int64),
     ("null_count", ctypes.c_int64),
     ("offset", ctypes.c_int64),
     ("n_buffers", ctypes.c_int64),
     ("n_children", ctypes.c_int64),
     ("buffers", ctypes.c_void_p),
-    ("children", ctypes.POINTER(ctypes.POINTER(_ArrowArray))),
-    ("dictionary", ctypes.POINTER(_ArrowArray)),
+    ("children", ctypes.POINTER(ctypes.POINTER(ArrowArray))),
+    ("dictionary", ctypes.POINTER(ArrowArray)),
     ("release", ctypes.c_void_p),
     ("private_data", ctypes.c_void_p),
 ]
 
 
-def _exported_array(capsule: object) -> _ArrowArray:
+def exported_array(capsule: object) -> ArrowArray:
     """Alive as long as the capsule is."""
+    return ArrowArray.from_address(capsule_address(capsule, b"arrow_array"))
+
+
+def capsule_address(capsule: object, name: bytes) -> int:
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return _ArrowArray.from_address(pointer_of(capsule, b"arrow_array"))
+    address: int = pointer_of(capsule, name)
+    return address
 
 
 def _check_places_of(array: Array, name: str) -> None:
     if _child_types(array.type):
         exported = array.__arrow_c_array__()[1]
-        _check_places(_exported_array(exported), array.type, name)
+        check_places(exported_array(exported), array.type, name)
     elif array.offset < 0:
         raise _malformed(name, array.type, "it begins before its first row")
 
 
-def _check_places(node: _ArrowArray, kind: ArrowType, name: str) -> None:
+def check_places(node: ArrowArray, kind: ArrowType, name: str, *, count_nulls: bool = True) -> None:
+    """Refuses arrays that begin before their first row, lack a part, or are maps with NULL keys.
+
+    Those of other libraries need not say how many NULLs they have; `count_nulls` is for those of pyarrow.
+    """
     import pyarrow as pa
     from pyarrow import types as kinds
 
@@ -108,15 +127,22 @@ def _check_places(node: _ArrowArray, kind: ArrowType, name: str) -> None:
         kind = kind.storage_type
     if node.offset < 0 or node.length < 0:
         raise _malformed(name, kind, "it begins before its first row")
-    if kinds.is_map(kind):
+    if kinds.is_dictionary(kind):
+        if not node.dictionary:
+            raise _malformed(name, kind, "it lacks its dictionary")
+        check_places(node.dictionary.contents, kind.value_type, name, count_nulls=count_nulls)
+        return
+    parts = _child_types(kind)
+    if not parts:
+        return
+    if node.n_children != len(parts) or not all(node.children[: len(parts)]):
+        raise _malformed(name, kind, f"it has {node.n_children} arrays inside, not {len(parts)}")
+    for index, part in enumerate(parts):
+        check_places(node.children[index].contents, part, name, count_nulls=count_nulls)
+    if count_nulls and kinds.is_map(kind):
         entries = node.children[0].contents
         if entries.null_count or entries.children[0].contents.null_count:
             raise _malformed(name, kind, "it has NULL keys")
-    if kinds.is_dictionary(kind):
-        _check_places(node.dictionary.contents, kind.value_type, name)
-        return
-    for index, child in enumerate(_child_types(kind)):
-        _check_places(node.children[index].contents, child, name)
 
 
 def _child_types(kind: ArrowType) -> list[ArrowType]:
@@ -145,6 +171,7 @@ def _child_types(kind: ArrowType) -> list[ArrowType]:
 def _check_column(array: Array, name: str, known: set[object]) -> None:
     import pyarrow as pa
 
+    check()
     try:
         array.validate()
         _check(array, known)
@@ -179,7 +206,9 @@ def _check(array: Array, known: set[object], *, below_null: bool = False) -> Non
     elif kinds.is_time(kind):
         _check_times(array)
     else:
-        array.validate(full=True)
+        for start in range(0, len(array), _PIECE_ROWS):
+            check()
+            array.slice(start, _PIECE_ROWS).validate(full=True)
 
 
 def _first_met(array: Array, known: set[object]) -> bool:

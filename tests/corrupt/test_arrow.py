@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ import pyarrow
 import pytest
 
 from querymode import QueryMode, QueryModeError
+from querymode._call import Call
 from querymode.arrow import from_arrow
 from querymode.arrow_checks import check_table
 from tests.corrupt import arrow_cases
@@ -107,6 +109,7 @@ def test_a_map_with_null_keys_inside_of_a_struct() -> None:
     code = """
 import pyarrow as pa
 from querymode import QueryMode, QueryModeError
+from querymode._call import Call
 entry = pa.struct([("key", pa.string()), ("value", pa.int64())])
 pairs = pa.array([[("a", 1), (None, 2)]], pa.list_(entry))
 kind = pa.struct([("inner", pa.map_(pa.string(), pa.int64()))])
@@ -121,6 +124,97 @@ except QueryModeError as failure:
 """
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert child.stdout == "INVALID_FORMAT column\n", child.stderr
+
+
+def test_maps_of_other_libraries() -> None:
+    child = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tests.corrupt.arrow_maps"],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    *lines, end = child.stdout.splitlines()
+    assert (end, child.stderr) == ("END", "")
+    outcomes = dict(line.split(": ", 1) for line in lines)
+    assert len(outcomes) == 90
+    a, c = "[('a', 1), ('b', None)]", "[('c', 3)]"
+    whole = f"[{a}, None, [], {c}]"
+    wanted = {
+        "itself": whole,
+        "in lists": f"[[{a}], [None, [], {c}]]",
+        "in large lists": f"[[{a}], [None, [], {c}]]",
+        "in list views": f"[[None, [], {c}], [{a}]]",
+        "in lists of two": f"[[{a}, None], [[], {c}]]",
+        "in structs": f"[[{a}], [None], [[]], [{c}]]",
+        "in maps": f"[[('0', {a})], [('1', None), ('2', []), ('3', {c})]]",
+        "in a dictionary": whole,
+        "sliced": "[None, []]",
+        "no rows": "[]",
+    }
+    for name, outcome in outcomes.items():
+        if name.startswith("good"):
+            assert outcome == wanted[name.removeprefix("good ").split(",")[0]], name
+        elif "bad" in name:
+            assert outcome.startswith("INVALID_FORMAT c column 'c' of map<"), name
+            assert outcome.endswith("it has NULL keys"), name
+    for kind in ("Producer", "StreamProducer"):
+        assert outcomes[f"before the first row, {kind}"].startswith("INVALID_FORMAT c ")
+        assert outcomes[f"no entries, {kind}"].startswith("INVALID_FORMAT c ")
+    assert outcomes["several"] == f"[{a}, None, [], {c}, {a}, None, [], {c}]"
+    assert outcomes["none"] == "[]"
+    failed = {
+        name: outcome.split("cannot be read: ")[1] for name, outcome in outcomes.items() if "fail" in name
+    }
+    assert failed == {
+        "failing": "the disk is \ufffd full",
+        "failing silently": "its producer failed with 5",
+        "failing without maps": "no more",
+    }
+
+
+class Misnamed:
+    """A name inside the schema that is not UTF-8."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested: object = None) -> object:
+        written = arrow_cases.sent(self._table)
+        return pa.ipc.open_stream(written.replace(b"NAME", b"NA\xffE")).__arrow_c_stream__()
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        ("NAME", pa.array([1])),
+        ("s", pa.array([{"NAME": 1}])),
+        ("s", pa.array([[{"NAME": 1}]])),
+        ("NAME", pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))),
+    ],
+)
+def test_names_that_are_not_utf8(column: tuple[str, Any]) -> None:
+    table = pa.table({"first": pa.array([1]), column[0]: column[1]})
+    for given in (Misnamed(table), pa.table(Misnamed(table))):
+        with pytest.raises(QueryModeError, match=r"column 1 .*is not UTF-8") as caught:
+            QueryMode.from_arrow(given)
+        assert caught.value.code == "INVALID_FORMAT"
+
+
+@pytest.mark.parametrize("is_foreign", [True, False])
+def test_streams_without_an_end_take_as_long_as_they_may(is_foreign: bool) -> None:
+    batch = pa.record_batch({"a": [1]})
+    reader = pa.RecordBatchReader.from_batches(batch.schema, itertools.repeat(batch))
+    with pytest.raises(QueryModeError) as caught:
+        QueryMode(timeout=0.2).from_arrow(arrow_cases.Streamed(reader) if is_foreign else reader)
+    assert caught.value.code == "QUERY_TIMEOUT"
+
+
+def test_validation_takes_as_long_as_it_may() -> None:
+    texts = pa.array(["a text of some length"]).take(pa.array(np.zeros(1 << 22, np.int64)))
+    with Call(deadline=time.monotonic() + 0.001), pytest.raises(QueryModeError) as caught:
+        check_table(pa.table({"a": texts, "b": texts}))
+    assert caught.value.code == "QUERY_TIMEOUT"
 
 
 class Failing:
