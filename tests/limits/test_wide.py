@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
-from querymode import QueryMode, QueryModeError
+from querymode import QueryMode, QueryModeError, col
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 _CODE = """
@@ -67,6 +72,51 @@ def test_ten_thousand_columns(source: str, way: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("source", ["arrow", "json", "parquet"])
 def test_fifty_thousand_columns(source: str, way: str, tmp_path: Path) -> None:
     ask(source, way, 50_000, "2GiB", tmp_path)
+
+
+def ways_of(count: int, folder: Path) -> dict[str, Callable[[], object]]:
+    qm = QueryMode()
+    table = pa.table({f"c{index}": [index, None] if index % 3 else ["t", "u"] for index in range(count)})
+    numbers = pa.table({f"c{index}": [index] for index in range(count)})
+    path = str(folder / f"{count}.parquet")
+    parquet.write_table(numbers, path)
+    numbers_of_rows = itertools.count(2)  # each text is planned anew
+    rows = [{f"c{index}": index for index in range(count)}]
+    frame = qm.from_arrow(table)
+    qm.register("wide", frame)
+    return {
+        "from Arrow": lambda: qm.from_arrow(table),
+        "from JSON": lambda: qm.from_json(rows).collect(),
+        "collect": lambda: frame.collect().to_arrow(),
+        "stream": lambda: list(frame.stream()),
+        "csv": lambda: frame.write_csv(path + ".csv", overwrite=True),
+        "sort": lambda: frame.sort("c1").collect(),
+        "sql": lambda: qm.sql(f"SELECT * FROM wide LIMIT {next(numbers_of_rows)}").collect(),
+        "group": lambda: (
+            frame.group_by("c1")
+            .agg(*(col(f"c{index}").max().alias(f"m{index}") for index in range(count)))
+            .collect()
+        ),
+        "Parquet": lambda: qm.table(path).collect(),
+    }
+
+
+def test_four_times_the_columns_take_four_times_as_long(tmp_path: Path) -> None:
+    few, many = (ways_of(count, tmp_path) for count in (2000, 8000))
+    ratios = {way: best_of_three(many[way]) / (best_of_three(few[way]) + 0.005) for way in few}
+    # It would be 16 if columns were walked for each column.
+    assert max(ratios.values()) < 8, ratios
+
+
+def best_of_three(function: Callable[[], object]) -> float:
+    """Seconds of this process, whatever else the machine is doing."""
+    found = []
+    for _ in range(3):
+        gc.collect()
+        started = time.process_time()
+        function()
+        found.append(time.process_time() - started)
+    return min(found)
 
 
 def test_more_columns_than_there_may_be() -> None:
