@@ -6,6 +6,7 @@ What a stage leaves is kept, and counted, until the last stage that reads it is 
 from __future__ import annotations
 
 import time
+from contextlib import closing
 
 from querymode import _pool
 from querymode._abi import UNDIVIDED
@@ -23,7 +24,7 @@ from querymode.store.source import Touched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from typing import Any
 
     from querymode._wasm import Instance
@@ -150,8 +151,7 @@ def _run(
         try:
             with budget.reserve(size, deadline) as reservation:
                 if size > expected or alone:
-                    _pool.pool().trim(0)
-                    give_back_free_memory()
+                    _make_room()
                 attempt = QueryRun(
                     last, limits, reservation.size, deadline, alone=alone, export=export, reads=reads
                 )
@@ -194,9 +194,11 @@ def stream(last: Stage, budget: Budget, limits: Limits, *, export: Export | None
     for is_last in (False, True):
         handed_out = False
         try:
-            for batch in _batches(last, budget, limits, reads, export):
-                handed_out = True
-                yield batch
+            # Closed at once when the reader wants no more: it holds the query's memory.
+            with closing(_batches(last, budget, limits, reads, export)) as batches:
+                for batch in batches:
+                    handed_out = True
+                    yield batch
             return
         except Touched:
             if is_last or handed_out:
@@ -205,7 +207,7 @@ def stream(last: Stage, budget: Budget, limits: Limits, *, export: Export | None
 
 def _batches(
     last: Stage, budget: Budget, limits: Limits, reads: Reads, export: Export | None
-) -> Iterator[Any]:
+) -> Generator[Any, None, None]:
     """With as much memory as it takes, as long as nothing has been handed out."""
     deadline = limits.deadline
     most = limits.memory_of(budget.total)
@@ -216,8 +218,7 @@ def _batches(
         try:
             with budget.reserve(size, deadline) as reservation:
                 if size > expected or alone:
-                    _pool.pool().trim(0)
-                    give_back_free_memory()
+                    _make_room()
                 attempt = QueryRun(
                     last,
                     limits,
@@ -242,6 +243,12 @@ def _batches(
         if size > expected:
             last.memory_needed = attempt.peak + attempt.peak // NEED_MARGIN
         return
+
+
+def _make_room() -> None:
+    """Before an attempt that needs all there is."""
+    _pool.pool().trim(0)
+    give_back_free_memory()
 
 
 def _is_final(attempt: QueryRun | None, size: int, alone: bool, most: int) -> bool:
