@@ -174,7 +174,10 @@ def _undisturbed(attempt: QueryRun) -> Answer:
     try:
         return attempt.answer()
     except QueryModeError as failure:
-        raise attempt.blamed(failure) from None
+        blamed = attempt.blamed(failure)
+        if blamed is failure:
+            raise
+        raise blamed from None
 
 
 def _attempts(expected: int, most: int) -> list[tuple[int, bool]]:
@@ -239,6 +242,8 @@ def _batches(
                 if not _is_final(attempt, size, alone, most):
                     continue
                 give_back_free_memory()
+            if blamed is failure:
+                raise
             raise blamed from None
         if size > expected:
             last.memory_needed = attempt.peak + attempt.peak // NEED_MARGIN
