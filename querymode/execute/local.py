@@ -156,6 +156,7 @@ def _run(
                     last, limits, reservation.size, deadline, alone=alone, export=export, reads=reads
                 )
                 attempt.profile = profile
+                attempt.has_all_memory = size >= most
                 answer = _undisturbed(attempt)
         except MemoryExceededError:
             if _is_final(attempt, size, alone, most):
@@ -232,6 +233,7 @@ def _batches(
                     export=export,
                     reads=reads,
                 )
+                attempt.has_all_memory = size >= most
                 for batch in attempt.batches():
                     has_begun = True
                     yield batch
@@ -382,8 +384,10 @@ class QueryRun:
         self.held = 0
         #: The most that its instances and answers held together, about.
         self.peak = 0
-        #: Bytes of answers that were freed since free memory was last given back to the system.
+        #: Bytes of answers that were freed since free memory was last given back to the system, which is
+        #: done by queries that have all the memory there is.
         self.freed = 0
+        self.has_all_memory = False
         self.crossings = 0
         self.pages_skipped = 0
         self._reads = reads

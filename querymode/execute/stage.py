@@ -507,7 +507,7 @@ class StageRun:
             self.query.freed += size
             is_much = self.query.freed > max(FREED_SIZE_MIN, self.size // FREED_PART)
             # Most queries are far from their limit, and memory that stays mapped is faster the next time.
-            is_scarce = is_much and self._taken() > self.size // 2
+            is_scarce = is_much and self.query.has_all_memory and self._taken() > self.size // 2
             if is_scarce:
                 self.query.freed = 0
         if is_scarce:
