@@ -56,11 +56,6 @@ class Call:
     def seconds_left(self) -> float | None:
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
-    def check(self) -> None:
-        """Raises QUERY_TIMEOUT when the call has had its time."""
-        if self.deadline is not None and time.monotonic() >= self.deadline:
-            raise query_timeout()
-
     def claim(self, size: int, what: str) -> None:
         """Counts bytes that `what` is going to take in this process; MEMORY_EXCEEDED if they are too many."""
         self.claimed += size

@@ -749,13 +749,13 @@ def listed(values: object, what: str, *, computed: bool = False) -> tuple[object
     return items
 
 
-#: value_list.LONG, without the module.
-_LONG = 128
+#: Lists of more values than these are kept in one piece (value_list.py).
+LONG = 128
 
 
 def in_values(items: list[object]) -> tuple[object, ...] | ValueList:
     """What an IN list holds: many constants are kept in one piece."""
-    if len(items) <= _LONG or any(issubclass(kind, Expr) for kind in set(map(type, items))):
+    if len(items) <= LONG or any(issubclass(kind, Expr) for kind in set(map(type, items))):
         return tuple(items)
     from querymode.value_list import ValueList
 

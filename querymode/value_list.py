@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from querymode.types import DataType
 
-#: Lists of more values than these are kept in one piece.
-LONG = 128
 #: Bytes that a value takes in the list, in the plan and while the plan is read: measured, for short values.
 _VALUE_SIZE = 128
 #: What is as it is; anything else may be a value of numpy's or pyarrow's.
