@@ -39,7 +39,10 @@ def on_instance(task: Callable[[Instance], T], limit: int | None = None, *, gate
     done = threading.Event()
     results: list[T] = []
     failures: list[BaseException] = []
+    #: The instance while this task has it. Whoever cancels it holds the lock: a moment later it may be
+    #: somebody else's.
     instances: list[Instance] = []
+    lock = threading.Lock()
     abandoned = threading.Event()
 
     def work() -> None:
@@ -52,8 +55,12 @@ def on_instance(task: Callable[[Instance], T], limit: int | None = None, *, gate
             failures.append(failure)
         finally:
             try:
-                for instance in instances:
-                    _pool.pool().give_back(instance, clean=bool(results) and not abandoned.is_set())
+                with lock:
+                    own = list(instances)
+                    instances.clear()
+                    clean = bool(results) and not abandoned.is_set()
+                for instance in own:
+                    _pool.pool().give_back(instance, clean=clean)
             except BaseException as failure:  # or the asking thread would wait for ever
                 failures.append(failure)
             finally:
@@ -64,11 +71,14 @@ def on_instance(task: Callable[[Instance], T], limit: int | None = None, *, gate
         if not done.wait(None if call is None else call.seconds_left()):
             raise query_timeout()
     except BaseException:
-        abandoned.set()
+        with lock:
+            abandoned.set()
+            for instance in instances:
+                instance.cancel()
+            runs = bool(instances)  # not while the engine is still being compiled
         if gate is not None:
             gate.cancel()
-        for instance in instances:  # none while the engine is still being compiled
-            instance.cancel()
+        if runs:
             done.wait(threads.CANCEL_SECONDS)
         raise
     if failures:

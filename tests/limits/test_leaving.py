@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode, _pool, col
+from querymode._call import Call
 from querymode._wasm import Instance
-from querymode.errors import InternalError, MemoryExceededError, error
+from querymode.errors import InternalError, MemoryExceededError, QueryTimeoutError, error
 from querymode.execute import threads
 from querymode.execute.single import on_instance
 from querymode.execute.stage import StageRun
@@ -85,6 +87,23 @@ def test_a_task_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr(_pool.InstancePool, "release", failing)
         with pytest.raises(OSError, match="not now"):
             on_instance(lambda instance: instance.memory_size)
+    assert on_instance(lambda instance: instance.memory_size) > 0
+
+
+def test_a_task_that_ends_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its instance is somebody else's by then: a cancellation that comes late must not reach it."""
+    release = _pool.InstancePool.release
+
+    def lingering(pool: _pool.InstancePool, instance: Instance) -> None:
+        release(pool, instance)
+        time.sleep(0.3)
+
+    on_instance(lambda instance: None)  # compiles the engine
+    with monkeypatch.context() as patch:
+        patch.setattr(_pool.InstancePool, "release", lingering)
+        with pytest.raises(QueryTimeoutError), Call(time.monotonic() + 0.1):
+            on_instance(lambda instance: None)
+    assert not any(instance.cancelled for instance in _pool.pool()._idle)
     assert on_instance(lambda instance: instance.memory_size) > 0
 
 
