@@ -59,9 +59,13 @@ def _shared_groups(node: GroupBy) -> Node:
 
 
 def _shared(source: Node, expressions: Sequence[Expr]) -> tuple[Node, list[Expr]]:
+    if sum(map(_worth, expressions)) < 2:
+        return source, list(expressions)
     counts: dict[object, int] = {}
     for expression in expressions:
         _count(expression, counts)
+    if all(count == 1 for count in counts.values()):
+        return source, list(expressions)
     chosen: dict[object, str] = {}
     made: list[tuple[str, Expr]] = []
 
@@ -89,6 +93,11 @@ def chosen_names(made: Iterable[tuple[str, Expr]]) -> set[str]:
 
 def _names_of(expressions: Iterable[Expr]) -> set[str]:
     return {name for expression in expressions for name in column_uses(expression)}
+
+
+def _worth(expression: Expr) -> int:
+    """How many parts could be shared: with less than two there is nothing to compare."""
+    return isinstance(expression, _WORTH) + sum(map(_worth, parts_of(expression)))
 
 
 def _count(expression: Expr, counts: dict[object, int]) -> None:

@@ -444,9 +444,11 @@ class _Lowering:
             pipe = self._pipe(child, set(names))
             if pipe.is_final:
                 pipe = _output_pipe(pipe.close(), parallel=pipe.parallel)
-            items = [(node.schema.names[index], Column(child.schema.names[index])) for index in wanted]
+            new_names = tuple(node.schema.names[index] for index in wanted)
+            items = [(new, Column(old)) for new, old in zip(new_names, names, strict=True)]
             for line in pipe.lines:
-                line.project(items)
+                if line.wire.schema.names != new_names:
+                    line.project(items)
             lines += pipe.lines
             if row_count is not None:
                 row_count = None if pipe.row_count is None else row_count + pipe.row_count

@@ -167,6 +167,8 @@ class _Optimizer:
             cheap = all(_size(items[name]) <= CHEAP_SIZE for name in columns_in(term))
             (below if cheap else above).append(term)
         child = self._push(node.input, [substitute(term, items) for term in below])
+        if child is node.input and not isinstance(child, Project):
+            return filtered(node, above)
         return filtered(projected(child, node.items), above)
 
     def _group_by(self, node: GroupBy, terms: list[Expr]) -> Node:
@@ -191,9 +193,12 @@ class _Optimizer:
     def _union(self, node: Union, terms: list[Expr]) -> Node:
         children = []
         for child in node.inputs:
-            names = dict(zip(node.schema.names, map(Column, child.schema.names), strict=True))
+            names: dict[str, Expr] = {}
+            if terms:
+                names.update(zip(node.schema.names, map(Column, child.schema.names), strict=True))
             children.append(self._push(child, [substitute(term, names) for term in terms]))
-        return Union(children)
+        same = all(new is old for new, old in zip(children, node.inputs, strict=True))
+        return node if same else Union(children)
 
     # ---- joins ----
 
@@ -365,7 +370,15 @@ def projected(node: Node, items: Sequence[tuple[str, Expr]]) -> Node:
     """A projection. One right above another becomes one, where nothing is computed twice for it."""
     if isinstance(node, Project) and not _repeats(node, items):
         inner = dict(node.items)
-        return projected(node.input, [(name, substitute(item, inner)) for name, item in items])
+        below = node.input
+        if not isinstance(below, Project):
+            picked = [item.name for _, item in items if isinstance(item, Column)]
+            if len(picked) == len(items):  # the types are known
+                types = map(node.schema.type_of, picked)
+                return Project(
+                    below, [(name, inner[at]) for (name, _), at in zip(items, picked, strict=True)], types
+                )
+        return projected(below, [(name, substitute(item, inner)) for name, item in items])
     names = tuple(name for name, _ in items)
     if names == node.schema.names and all(
         isinstance(item, Column) and item.name == name for name, item in items

@@ -65,8 +65,10 @@ def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
         known = done.get(id(node))
         if known is None:
             check()
-            children = [of(child) for child in node.children]
-            same = all(new is old for new, old in zip(children, node.children, strict=True))
+            old = node.children
+            children = [of(child) for child in old]
+            # Different objects are never equal: nodes have no __eq__.
+            same = tuple(children) == old
             # The node is kept beside: its number must not be used again while it is remembered.
             known = done[id(node)] = (node, change(node if same else node.with_children(children)))
         return known[1]
@@ -135,11 +137,16 @@ def filtered(node: Node, terms: Sequence[Expr]) -> Node:
 class Project(Step):
     __slots__ = ("items",)
 
-    def __init__(self, source: Node, items: Sequence[tuple[str, Expr]]) -> None:
+    def __init__(
+        self, source: Node, items: Sequence[tuple[str, Expr]], types: Iterable[DataType] | None = None
+    ) -> None:
+        """`types`: those of the items, where they are known already."""
         self.input = source
         # The names stand beside: a plain column is one, whatever it is called.
         self.items = tuple((name, unnamed(item)) for name, item in items)
-        self.schema = Schema((name, bind(item, source.schema).type) for name, item in self.items)
+        if types is None:
+            types = [_type_of(item, source.schema) for _, item in self.items]
+        self.schema = Schema(zip((name for name, _ in self.items), types, strict=True))
 
     def with_children(self, children: Sequence[Node]) -> Project:
         return Project(children[0], self.items)
@@ -340,6 +347,12 @@ class Union(Node):
 
     def with_children(self, children: Sequence[Node]) -> Union:
         return Union(children)
+
+
+def _type_of(item: Expr, schema: Schema) -> DataType:
+    if isinstance(item, Column):  # most often, and binding would take longer
+        return schema.type_of(item.name)
+    return bind(item, schema).type
 
 
 def _and_columns(needed: set[str] | None, expressions: Iterable[Expr]) -> set[str] | None:

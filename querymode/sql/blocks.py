@@ -103,7 +103,8 @@ class Stage:
     def project(self, items: Sequence[tuple[str, Expr]]) -> None:
         """These columns, and those of the outer relation."""
         exprs = [(name, self.expression(item)) for name, item in items]
-        self.node = Project(self.node, [*exprs, *self.carried()])
+        projected = [*exprs, *self.carried()]
+        self.node = Project(self.node, projected, [self.names.declared(name) for name, _ in projected])
 
     def carried(self) -> list[tuple[str, Expr]]:
         return [(name, Column(name)) for name in self.mapping.values()]

@@ -38,11 +38,15 @@ class Names:
 
     def copy(self, name: str) -> str:
         """A name for another instance of a column."""
-        return self.new(name.partition("#")[0], self._fields[self._index[name]][1])
+        return self.new(name.partition("#")[0], self.declared(name))
 
     def schema_names(self, schema: Schema) -> list[str]:
         """Names for all columns of a relation."""
         return [self.new(name, data_type) for name, data_type in schema]
+
+    def declared(self, name: str) -> DataType:
+        """The type that a name was made with."""
+        return self._fields[self._index[name]][1]
 
     def type_of(self, expression: Expr) -> DataType:
         known = self._types.get(id(expression))

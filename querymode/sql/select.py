@@ -459,7 +459,7 @@ def make_tail(
     order: Sequence[tuple[Expr, bool, bool]],
 ) -> Tail:
     """Sort keys that are no columns of the result become hidden ones."""
-    known = {fingerprint(value): name for name, value in outputs}
+    known = {fingerprint(value): name for name, value in outputs} if order else {}
     hidden: list[tuple[str, Expr]] = []
     keys: list[tuple[Expr, bool, bool]] = []
     for value, down, nulls_first in order:

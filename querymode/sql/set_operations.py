@@ -67,7 +67,8 @@ class SetBlock(Block):
                 mapping = {name: self.names.copy(name) for name in sorted(built.mapping)}
             items = [(field.column, value) for field, value in zip(self.fields, values, strict=True)]
             carried = [(column, Column(built.mapping[name])) for name, column in mapping.items()]
-            nodes.append(Project(built.node, [*items, *carried]))
+            kept_types = [self.names.declared(column) for column in mapping]
+            nodes.append(Project(built.node, [*items, *carried], [*types, *kept_types]))
         nodes += self._row_nodes(rows, types)
         columns = [*(field.column for field in self.fields), *mapping.values()]
         return Built(self._combined(nodes, columns), mapping)

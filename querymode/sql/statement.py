@@ -7,7 +7,7 @@ from sqlglot import exp
 from querymode.constant_table import constant_table
 from querymode.errors import QueryModeError, error
 from querymode.expr import Column
-from querymode.plan import Node, Project, Scan
+from querymode.plan import Node, Project, Scan, Union
 from querymode.sql.binder import Binder
 from querymode.sql.constants import type_name
 from querymode.sql.parse import Statement, parse
@@ -79,10 +79,17 @@ def _query(binder: Binder, tree: exp.Expr) -> Node:
     if node.schema.names == tuple(field.name for field in block.fields):
         return node
     items = [(field.name, Column(field.column)) for field in block.fields]
-    if isinstance(node, Project):
-        values = dict(node.items)
-        return Project(node.input, [(name, values[column.name]) for name, column in items])
-    return Project(node, items)
+    if isinstance(node, Union) and all(isinstance(part, Project) for part in node.inputs):
+        return Union([_renamed(part, items) for part in node.inputs])
+    return _renamed(node, items)
+
+
+def _renamed(node: Node, items: Sequence[tuple[str, Column]]) -> Node:
+    if not isinstance(node, Project):
+        return Project(node, items)
+    values = dict(node.items)
+    types = [node.schema.type_of(column.name) for _, column in items]
+    return Project(node.input, [(name, values[column.name]) for name, column in items], types)
 
 
 def _describe(binder: Binder, tree: exp.Describe) -> Node:
