@@ -15,7 +15,7 @@ from querymode.errors import error
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from querymode.errors import QueryModeError
-    from querymode.fetch import IoGate
+    from querymode.store.fetch import IoGate
 
 _here = threading.local()
 
@@ -46,7 +46,7 @@ class Call:
     def gate(self) -> IoGate:
         """Through which the call lists and opens: it counts requests and bytes, and ends with the call."""
         if self._gate is None:
-            from querymode.fetch import IoGate
+            from querymode.store.fetch import IoGate
 
             self._gate = IoGate(
                 max_requests=self.max_requests, max_bytes=self.max_bytes, deadline=self.deadline

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 
-from querymode._private_cache import PrivateCache
+from querymode.store.private_cache import PrivateCache
 
 # Differ from moment to moment or from core to core, and compilers do not look at them.
 _CPU_LINES_IGNORED = (

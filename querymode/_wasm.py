@@ -293,7 +293,7 @@ class Program:
 
     def _load_module(self, engine: wasmtime.Engine, reservation: int, epochs: bool) -> wasmtime.Module:
         from querymode import _code_cache
-        from querymode._private_cache import entry_key
+        from querymode.store.private_cache import entry_key
 
         module = _deserialize(engine, self._epoch_code.get(reservation) if epochs else None)
         if module is not None:

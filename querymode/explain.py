@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from querymode._wasm import Instance
     from querymode.execute.profile import Profile
-    from querymode.fetch import IoGate
     from querymode.lower import Branch, Stage
     from querymode.session import QueryMode
+    from querymode.store.fetch import IoGate
 
 
 def explain(session: QueryMode, node: Node, *, analyze: bool = False, format: str = "text") -> str:
@@ -209,7 +209,7 @@ class Foreseen:
         self._stages = (last, stage)
         from querymode._call import deadline
         from querymode.execute.single import on_instance
-        from querymode.fetch import IoGate
+        from querymode.store.fetch import IoGate
 
         gate = IoGate(deadline=deadline())
         on_instance(partial(self._ask, gate), gate=gate)

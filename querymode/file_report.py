@@ -14,9 +14,9 @@ from querymode._call import deadline
 from querymode.errors import QueryModeError, error
 from querymode.execute.files import open_file
 from querymode.execute.single import on_instance
-from querymode.fetch import IoGate
 from querymode.flat_footer import ALL_DICTIONARY, MAX, MIN, Array
 from querymode.qmcb import column_values, columnar_batch_to_rows, decode_columnar_batch
+from querymode.store.fetch import IoGate
 from querymode.store.source import Touched
 
 TYPE_CHECKING = False

@@ -20,23 +20,23 @@ from functools import partial
 from querymode._abi import VERSION as ABI_VERSION
 from querymode._abi import FileFormat
 from querymode._call import check, claim, current
-from querymode._private_cache import PrivateCache, entry_key
 from querymode._version import __version__
 from querymode.errors import QueryModeError, error
 from querymode.execute.single import engine_share, on_instance
-from querymode.fetch import IoGate
 from querymode.flat_footer import VERSION as FLAT_VERSION
 from querymode.flat_footer import FlatFooter
+from querymode.store.fetch import IoGate
+from querymode.store.private_cache import PrivateCache, entry_key
+from querymode.store.vip_cache import VipCache
 from querymode.types import PLAIN_TYPES, decode_name, decode_type
-from querymode.vip_cache import VipCache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
-    from querymode._private_cache import OpenedCache
     from querymode._wasm import Instance
     from querymode.store import ByteSource
+    from querymode.store.private_cache import OpenedCache
     from querymode.types import DataType
 
     Fields = tuple[tuple[str, DataType], ...]

@@ -16,21 +16,21 @@ from querymode.catalog import hive, local
 from querymode.catalog.listing import Found
 from querymode.catalog.union import Member, Union
 from querymode.errors import QueryModeError, error
-from querymode.fetch import IoGate
 from querymode.file_table import FileTable
 from querymode.footer import default_cache, is_settled, load, read_many
 from querymode.store import LocalFile, StoreOptions, display_name
 from querymode.store.access import absolute
+from querymode.store.fetch import IoGate
 from querymode.store.location import local_path, scheme_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from querymode.fetch import Opening
     from querymode.flat_footer import FlatFooter
     from querymode.footer import FooterCache
     from querymode.store import ByteSource
+    from querymode.store.fetch import Opening
     from querymode.store.local import FileIdentity
 
     Path = str | os.PathLike[str]

@@ -14,7 +14,7 @@ from collections import deque
 from querymode import _abi
 from querymode._abi import OutputState
 from querymode.errors import QueryModeError, error
-from querymode.fetch import GAP_MIN, coalesce
+from querymode.store.fetch import GAP_MIN, coalesce
 from querymode.store.source import Touched
 
 TYPE_CHECKING = False
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from querymode._wasm import Instance, Output
     from querymode.execute.top_bound import TopBound
-    from querymode.fetch import IoGate, Ticket
     from querymode.file_table import FileTable
     from querymode.flat_footer import FlatFooter
     from querymode.prune import Pruning
     from querymode.store import ByteSource
+    from querymode.store.fetch import IoGate, Ticket
 
     T = TypeVar("T")
 

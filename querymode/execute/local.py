@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from querymode.execute.ranges import Range
     from querymode.execute.top_bound import TopBound
     from querymode.expr import Expr
-    from querymode.fetch import IoGate
     from querymode.lent import LentBatch
+    from querymode.store.fetch import IoGate
 
     Export = Callable[[LentBatch], Any]
 
@@ -340,7 +340,7 @@ class Reads:
 
     def new_gate(self) -> IoGate:
         """For the next attempt, which may read what the ones before have left of the limits."""
-        from querymode.fetch import IoGate
+        from querymode.store.fetch import IoGate
 
         before, limits = self._gate, self._limits
         gate = self._gate = IoGate(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from querymode._call import Call
     from querymode._wasm import Instance, Output
-    from querymode.fetch import IoGate
+    from querymode.store.fetch import IoGate
 
     T = TypeVar("T")
 

@@ -18,14 +18,14 @@ import shutil
 import stat
 import subprocess
 
-from querymode._private_cache import (
+from querymode.errors import error
+from querymode.store.private_cache import (
     PRIVATE_DIRECTORY,
     cache_directory,
     make_private,
     open_private,
     replace_private,
 )
-from querymode.errors import error
 
 VERSION_MIN = 17
 _VECTOR_FLAG = "--add-modules=jdk.incubator.vector"

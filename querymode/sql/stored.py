@@ -13,10 +13,10 @@ import json
 import os
 import sys
 
-from querymode._private_cache import PrivateCache, entry_key
 from querymode._secrets import has_secrets, tells_of_secrets
 from querymode.errors import QueryModeError
 from querymode.sql.cache import state_of
+from querymode.store.private_cache import PrivateCache, entry_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

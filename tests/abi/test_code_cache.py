@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 import wasmtime
 
-from querymode import _code_cache, _private_cache
-from querymode._private_cache import cache_directory, entry_key
+from querymode import _code_cache
 from querymode._wasm import Instance, Program
+from querymode.store import private_cache as _private_cache
+from querymode.store.private_cache import cache_directory, entry_key
 from tests.abi.stub import stub_wasm
 from tests.abi.test_fork import in_child
 

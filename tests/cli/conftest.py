@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from querymode.fetch import IoGate
+from querymode.store.fetch import IoGate
 from tests.unit.range_server import RangeServer
 
 ROW_COUNT = 3000

@@ -20,9 +20,9 @@ import pytest
 
 from querymode import QueryMode, QueryModeError
 from querymode.catalog import open_table
-from querymode.fetch import IoGate
 from querymode.frame import DataFrame
 from querymode.store import s3
+from querymode.store.fetch import IoGate
 from tests.limits.child import run
 from tests.limits.slow_server import SlowServer
 

@@ -14,8 +14,8 @@ import pytest
 
 from querymode import QueryModeError
 from querymode.errors import error
-from querymode.fetch import GAP_DEFAULT, GAP_MAX, GAP_MIN, IoGate, IoPool, auto_coalesce_gap, coalesce
 from querymode.store import ByteSource, BytesSource, LocalFile, ReadCancelled, StoreOptions
+from querymode.store.fetch import GAP_DEFAULT, GAP_MAX, GAP_MIN, IoGate, IoPool, auto_coalesce_gap, coalesce
 from tests.unit.faulty_source import FaultySource
 from tests.unit.range_server import RangeServer
 
@@ -327,7 +327,7 @@ def test_many_queries_at_once(pool: IoPool) -> None:
 
 
 def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("querymode.fetch._IDLE_SECONDS", 0.02)
+    monkeypatch.setattr("querymode.store.fetch._IDLE_SECONDS", 0.02)
     pool = IoPool(3)
     for _ in range(2):
         IoGate(pool=pool).submit(FaultySource(DATA), [(0, views(1)[0]) for _ in range(6)]).wait()

@@ -20,15 +20,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from querymode import QueryModeError, footer, vip_cache
-from querymode._private_cache import PrivateCache
-from querymode._private_cache import cache_directory as user_directory
+from querymode import QueryModeError, footer
 from querymode.execute.single import on_instance
-from querymode.fetch import IoGate
 from querymode.flat_footer import FlatFooter
 from querymode.footer import FooterCache
-from querymode.store import ByteSource, BytesSource, CountingSource, StoreOptions, open_source
-from querymode.vip_cache import ENTRY_OVERHEAD, VipCache
+from querymode.store import ByteSource, BytesSource, CountingSource, StoreOptions, open_source, vip_cache
+from querymode.store.fetch import IoGate
+from querymode.store.private_cache import PrivateCache
+from querymode.store.private_cache import cache_directory as user_directory
+from querymode.store.vip_cache import ENTRY_OVERHEAD, VipCache
 from tests.unit.range_server import RangeServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -512,7 +512,7 @@ def test_another_engine_finds_nothing(
 PROCESS = """
 import sys
 from querymode import footer
-from querymode._private_cache import PrivateCache
+from querymode.store.private_cache import PrivateCache
 from querymode.store import open_source
 folder, count, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 import os, random

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from querymode._private_cache import PrivateCache, entry_key
+from querymode.store.private_cache import PrivateCache, entry_key
 
 MAGIC = b"QMPLAN\x01\n"
 KEY = entry_key("plan", "SELECT 1")

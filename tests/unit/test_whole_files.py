@@ -16,8 +16,8 @@ import pytest
 from querymode import QueryMode, QueryModeError
 from querymode.catalog import open_table
 from querymode.cli import main
-from querymode.fetch import IoGate
 from querymode.store import StoreOptions
+from querymode.store.fetch import IoGate
 
 ROWS = 50_000
 
