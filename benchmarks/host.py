@@ -10,8 +10,10 @@ import pyarrow
 
 import querymode
 from benchmarks.harness import Table, race, seconds
-from querymode import QueryMode, _pool, _wasm
+from querymode import QueryMode
 from querymode._abi import SourceKind
+from querymode.engine import instance as _wasm
+from querymode.engine import pool as _pool
 from querymode.lower import lower
 from querymode.memory_table import HostColumn, MemoryTable, Morsel
 

@@ -16,7 +16,9 @@ import pyarrow
 import pyarrow.compute as compute
 
 from benchmarks.harness import Table, faster, race
-from querymode import DataFrame, QueryMode, _pool, _wasm, col
+from querymode import DataFrame, QueryMode, col
+from querymode.engine import instance as _wasm
+from querymode.engine import pool as _pool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from querymode._abi import TimeUnit, TypeTag
 from querymode._call import check
 from querymode.arrow_checks import check_table
 from querymode.arrow_foreign import table_of_array, table_of_batches, table_of_stream
+from querymode.engine.lent import LentColumn
 from querymode.errors import QueryModeError, error
-from querymode.lent import LentColumn
 from querymode.memory_table import (
     HostColumn,
     MemoryTable,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from querymode.lent import LentBatch
+    from querymode.engine.lent import LentBatch
     from querymode.qmcb import ColumnarBatch, ColumnarColumn
     from querymode.types import DataType
 

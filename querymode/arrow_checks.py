@@ -52,7 +52,7 @@ def check_table(table: pa.Table) -> None:
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    from querymode.execute.threads import core_count
+    from querymode.engine.threads import core_count
 
     call = current()
 

@@ -39,7 +39,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from querymode._wasm import Instance
+    from querymode.engine.instance import Instance
 
 #: Parts of rows that conditions keep when nothing is known.
 EQUAL_PART = 0.05
@@ -220,8 +220,8 @@ def table_bounds(table: FileTable) -> Bounds:
 
 
 def _ask_bounds(table: FileTable) -> Bounds:
+    from querymode.engine.one_task import on_instance
     from querymode.execute.files import ask_statistics
-    from querymode.execute.single import on_instance
     from querymode.result import Result
     from querymode.wire import plan_over
 

@@ -31,7 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from querymode._wasm import Instance
+    from querymode.engine.instance import Instance
     from querymode.execute.profile import Profile
     from querymode.lower import Branch, Stage
     from querymode.session import QueryMode
@@ -208,7 +208,7 @@ class Foreseen:
         self._work = work
         self._stages = (last, stage)
         from querymode._call import deadline
-        from querymode.execute.single import on_instance
+        from querymode.engine.one_task import on_instance
         from querymode.store.fetch import IoGate
 
         gate = IoGate(deadline=deadline())

@@ -11,9 +11,9 @@ from functools import partial
 
 from querymode._abi import FileFormat, TypeTag
 from querymode._call import deadline
+from querymode.engine.one_task import on_instance
 from querymode.errors import QueryModeError, error
 from querymode.execute.files import open_file
-from querymode.execute.single import on_instance
 from querymode.flat_footer import ALL_DICTIONARY, MAX, MIN, Array
 from querymode.qmcb import column_values, columnar_batch_to_rows, decode_columnar_batch
 from querymode.store.fetch import IoGate
@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from querymode._wasm import Instance
+    from querymode.engine.instance import Instance
     from querymode.file_table import TableFile
     from querymode.flat_footer import Chunk, FlatFooter, Span
     from querymode.store import ByteSource

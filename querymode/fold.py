@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from querymode._wasm import Instance
+    from querymode.engine.instance import Instance
 
 _COMPUTED = (Arithmetic, Function, Negate)
 
@@ -57,7 +57,7 @@ def _collect(expression: Expr, found: dict[object, Expr]) -> None:
 
 def _computed(found: dict[object, Expr]) -> dict[object, Expr]:
     """Each by itself, so that one that fails takes no other with it."""
-    from querymode.execute.single import on_instance
+    from querymode.engine.one_task import on_instance
 
     nothing = Schema(())
     plans: list[tuple[object, bytes, Schema]] = []
@@ -73,7 +73,7 @@ def _computed(found: dict[object, Expr]) -> dict[object, Expr]:
 
 def _ask(instance: Instance, plans: list[tuple[object, bytes, Schema]]) -> dict[object, Expr]:
     from querymode._abi import NodeTag, SourceKind
-    from querymode.execute.single import outputs
+    from querymode.engine.one_task import outputs
     from querymode.memory_table import Layout
     from querymode.result import Result
     from querymode.steps import encode_name, encode_plan

@@ -7,7 +7,7 @@
 What is cached is the flat footer (flat_footer.py) under the source's identity: device, inode, size and times,
 or ETag. A file that changed has another identity, so an entry is never wrong, only forgotten.
 
-Entries on disk are shared by all processes of a user (_private_cache.py).
+Entries on disk are shared by all processes of a user (store/private_cache.py).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from querymode._abi import VERSION as ABI_VERSION
 from querymode._abi import FileFormat
 from querymode._call import check, claim, current
 from querymode._version import __version__
+from querymode.engine.one_task import engine_share, on_instance
 from querymode.errors import QueryModeError, error
-from querymode.execute.single import engine_share, on_instance
 from querymode.flat_footer import VERSION as FLAT_VERSION
 from querymode.flat_footer import FlatFooter
 from querymode.store.fetch import IoGate
@@ -34,7 +34,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
-    from querymode._wasm import Instance
+    from querymode.engine.instance import Instance
     from querymode.store import ByteSource
     from querymode.store.private_cache import OpenedCache
     from querymode.types import DataType

@@ -1012,7 +1012,7 @@ def concat_qmcb_batches(batches: Sequence[Buffer]) -> bytes:
     for (name, _), *sizes in zip(outlines[0].columns, *(o.sizes for o in outlines), strict=True):
         if sum(sizes) > COLUMN_SIZE_MAX:
             raise _too_large(f"column {name!r} would be larger than 4 GiB")
-    from querymode.execute.batch_ops import concat
+    from querymode.engine.batch_ops import concat
 
     whole: bytes = concat([bytes(batch) for batch in batches])
     return whole
@@ -1027,7 +1027,7 @@ def slice_columnar_batch(batch: ColumnarBatch, offset: int, limit: int | None = 
     _check_count("offset", offset)
     if limit is not None:
         _check_count("limit", limit)
-    from querymode.execute.batch_ops import take_slice
+    from querymode.engine.batch_ops import take_slice
 
     return decode_columnar_batch(take_slice(encode_columnar_batch(batch), offset, limit))
 
@@ -1060,7 +1060,7 @@ def columnar_k_way_merge(
     for name in names:
         if name not in known:
             raise column_not_found(name, known)
-    from querymode.execute.batch_ops import merge_sorted
+    from querymode.engine.batch_ops import merge_sorted
 
     keys = [(name, word == "desc") for name, word in zip(names, directions, strict=True)]
     return decode_columnar_batch(merge_sorted(encoded, keys, limit))

@@ -69,7 +69,7 @@ class Result:
         """
         from hashlib import blake2b
 
-        from querymode.execute.batch_ops import digest
+        from querymode.engine.batch_ops import digest
 
         sums = digest(self._batches) if self._batches else (0, 0, 0)
         fields = [f"{len(name)}:{name}:{data_type}" for name, data_type in self.schema]

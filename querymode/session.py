@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     import pyarrow
 
     from querymode._call import Call
+    from querymode.engine.lent import LentBatch
     from querymode.execute.limits import Limits
     from querymode.execute.profile import Profile
-    from querymode.lent import LentBatch
     from querymode.result import Result
     from querymode.schema import Schema
     from querymode.store import StoreOptions
@@ -492,7 +492,7 @@ def _texts(values: object, what: str) -> tuple[str, ...] | None:
 
 def _thread_count(threads: int | None) -> int:
     if threads is None:
-        from querymode.execute.threads import core_count
+        from querymode.engine.threads import core_count
 
         return core_count()
     if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= 1024:

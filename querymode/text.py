@@ -21,7 +21,7 @@ _TEXT = "the text"
 def csv_batches(
     text: str | bytes, *, delimiter: str | None, header: bool | None, quote: str, infer_types: bool
 ) -> list[bytes]:
-    from querymode.execute.single import parse_text
+    from querymode.engine.one_task import parse_text
 
     if header is not None and not isinstance(header, bool):
         raise error("INVALID_FORMAT", f"header is True, False or None (find out), not {header!r}")
@@ -41,7 +41,7 @@ def csv_batches(
 
 
 def json_batches(rows: str | bytes | Iterable[Mapping[str, Any]]) -> list[bytes]:
-    from querymode.execute.single import parse_text
+    from querymode.engine.one_task import parse_text
 
     if isinstance(rows, (str, bytes, bytearray, memoryview)):
         text = _encoded(rows, "from_json")

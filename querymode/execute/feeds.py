@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Protocol
 
-    from querymode._wasm import Instance, Output
+    from querymode.engine.instance import Instance, Output
     from querymode.execute.batch import Batch
     from querymode.execute.files import FileScan
     from querymode.execute.profile import Profile

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import TypeVar
 
-    from querymode._wasm import Instance, Output
+    from querymode.engine.instance import Instance, Output
     from querymode.execute.top_bound import TopBound
     from querymode.file_table import FileTable
     from querymode.flat_footer import FlatFooter
@@ -226,7 +226,7 @@ class _StatisticsRequest:
 
 def ask_statistics(instance: Instance, table: FileTable, columns: Sequence[str], plan: bytes) -> list[bytes]:
     """What a plan makes of the statistics of all row groups."""
-    from querymode.execute.single import outputs
+    from querymode.engine.one_task import outputs
 
     with _StatisticsRequest(instance, table, columns) as request:
         query = instance.query_open(plan)

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from querymode._wasm import Instance
+    from querymode.engine.instance import Instance
 
 _table_ids: weakref.WeakKeyDictionary[MemoryTable, int] = weakref.WeakKeyDictionary()
 _next_table_id = 0

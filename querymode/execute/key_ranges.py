@@ -5,7 +5,7 @@ value.
 from __future__ import annotations
 
 from querymode._abi import AggregateOp, AggregatePhase
-from querymode.execute.single import outputs
+from querymode.engine.one_task import outputs
 from querymode.expr import Aggregate, Between, Column, Expr, Literal
 from querymode.plan import GroupBy, Rows
 from querymode.result import Result
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from querymode._wasm import Instance
+    from querymode.engine.instance import Instance
     from querymode.execute.local import QueryRun
     from querymode.lower import KeyRange
 

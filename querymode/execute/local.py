@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 from contextlib import closing
 
-from querymode import _pool
 from querymode._abi import UNDIVIDED
-from querymode._wasm import give_back_free_memory
+from querymode.engine import threads
+from querymode.engine.instance import give_back_free_memory
+from querymode.engine.pool import pool
 from querymode.errors import MemoryExceededError, QueryModeError
-from querymode.execute import threads
 from querymode.execute.batch import drop_batches
 from querymode.execute.feeds import BatchFeed, FileFeed, MemoryFeed, ReadyFeed
 from querymode.execute.kept import kept_count, table_id
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from typing import Any
 
-    from querymode._wasm import Instance
+    from querymode.engine.instance import Instance
+    from querymode.engine.lent import LentBatch
     from querymode.execute.batch import Batch
     from querymode.execute.budget import Budget
     from querymode.execute.feeds import Feed
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from querymode.execute.ranges import Range
     from querymode.execute.top_bound import TopBound
     from querymode.expr import Expr
-    from querymode.lent import LentBatch
     from querymode.store.fetch import IoGate
 
     Export = Callable[[LentBatch], Any]
@@ -254,7 +254,7 @@ def _batches(
 
 def _make_room() -> None:
     """Before an attempt that needs all there is."""
-    _pool.pool().trim(0)
+    pool().trim(0)
     give_back_free_memory()
 
 
@@ -298,7 +298,7 @@ def _size_with_kept(tables: dict[int, int], wanted: int, worker_count: int) -> i
     All that they hold is the query's while it runs: other columns of the tables too, and free blocks, which
     it works in before they grow. What they hand out comes on top in any case.
     """
-    held, kept = _pool.pool().preferred_sizes(
+    held, kept = pool().preferred_sizes(
         lambda instance: sum(kept_count(instance, owner) for owner in tables), worker_count
     )
     if not held:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from querymode._abi import AggregateOp, CompareOp
+from querymode.engine.one_task import on_instance
 from querymode.execute.files import ask_statistics
-from querymode.execute.single import on_instance
 from querymode.expr import Aggregate, And, Column, Compare, Expr, IsNull, Not, Or
 from querymode.file_table import FileTable
 from querymode.plan import Filter, GroupBy, Node, Rows, Scan
@@ -23,7 +23,7 @@ from querymode.wire import plan_over
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from querymode._wasm import Instance
+    from querymode.engine.instance import Instance
 
 _BOUND_OF = {AggregateOp.MIN: "min", AggregateOp.MAX: "max"}
 

@@ -16,9 +16,9 @@ from array import array
 from collections import deque
 
 from querymode._abi import OutputState, TypeTag
+from querymode.engine.one_task import outputs
 from querymode.execute.batch import Batch
 from querymode.execute.feeds import Feed, InputBlock, push_batches
-from querymode.execute.single import outputs
 from querymode.qmcb import ColumnarBatch, ColumnarColumn, encode_columnar_batch, view_own_batch
 from querymode.types import INT64, encode_type, value_size
 
@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from querymode._wasm import Instance
+    from querymode.engine.instance import Instance
     from querymode.execute.feeds import Sink
     from querymode.merge_steps import Bound, MergeSteps
     from querymode.types import DataType

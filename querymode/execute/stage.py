@@ -16,11 +16,12 @@ import threading
 import time
 from collections import deque
 
-from querymode import _pool, _wasm
 from querymode._abi import LISTED, UNDIVIDED, OutputState, SourceKind
 from querymode._call import query_timeout
+from querymode.engine import threads
+from querymode.engine.instance import Cancelled, give_back_free_memory
+from querymode.engine.pool import pool
 from querymode.errors import MemoryExceededError, error
-from querymode.execute import threads
 from querymode.execute.batch import Batch, drop_batches
 from querymode.execute.feeds import InputBlock, push_batches
 from querymode.execute.kept import kept_count
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
-    from querymode._wasm import Instance, Output
+    from querymode.engine.instance import Instance, Output
     from querymode.execute.feeds import Feed
     from querymode.execute.local import QueryRun
     from querymode.execute.ranges import Range
@@ -199,9 +200,9 @@ class StageRun:
         """
         share = self.size // self.worker_count
         free = self.size - self.query.held
-        pool = _pool.pool()
+        instances = pool()
         for left in reversed(range(self.worker_count)):
-            instance = pool.acquire_idle(
+            instance = instances.acquire_idle(
                 share,
                 hardened=self.query.limits.hardened,
                 prefer=self._kept_count,
@@ -232,7 +233,7 @@ class StageRun:
         while self.started > self.left and self.instances and time.monotonic() < given_up:
             self.done.wait(CANCEL_POLL_SECONDS)
         for instance in filter(None, unused):
-            _pool.pool().discard(instance)
+            pool().discard(instance)
 
     def drop_answers(self) -> None:
         """After a failure: the next attempt needs the memory, and tracebacks may refer to this run."""
@@ -250,7 +251,7 @@ class StageRun:
                 self._run_lanes(instance)
                 if self._is_last() and self.stage.final is not None:
                     self._run_final(instance)
-        except _wasm.Cancelled:
+        except Cancelled:
             pass
         except MemoryExceededError as failure:
             self._fail(failure)
@@ -267,12 +268,12 @@ class StageRun:
         with self.lock:
             taken = sum(max(WORKER_SIZE_MIN, other.memory_size) for other in self.instances)
         limit = min(self.size // self.worker_count, max(WORKER_SIZE_MIN, self.size - taken))
-        instance = _pool.pool().acquire(limit, hardened=self.query.limits.hardened)
+        instance = pool().acquire(limit, hardened=self.query.limits.hardened)
         with self.lock:
             if not self.stopped:
                 self.instances.append(instance)
                 return instance
-        _pool.pool().give_back(instance, clean=True)
+        pool().give_back(instance, clean=True)
         return None
 
     def _is_last(self) -> bool:
@@ -305,7 +306,7 @@ class StageRun:
             self.query.crossings += instance.crossings
             instance.crossings = 0
             clean = not self.stopped
-        _pool.pool().give_back(instance, clean=clean)
+        pool().give_back(instance, clean=clean)
 
     def _fail(self, failure: BaseException) -> None:
         with self.lock:
@@ -326,7 +327,7 @@ class StageRun:
         """Lets the instance grow by its share of what nobody has or may take."""
         with self.lock:
             if self.stopped:
-                raise _wasm.Cancelled("stopped")
+                raise Cancelled("stopped")
             # What another was allowed it may take at any moment, so it counts as taken.
             others = [other for other in self.instances if other is not instance]
             taken = sum(max(other.memory_size, self.granted.get(other, 0)) for other in others)
@@ -442,7 +443,7 @@ class StageRun:
     def _copied(self, instance: Instance, output: Output, lane: int) -> Batch:
         data: Any
         if self._exports():
-            from querymode.lent import LentBatch
+            from querymode.engine.lent import LentBatch
 
             assert self.query.export is not None
             lent = LentBatch(instance, output)
@@ -511,7 +512,7 @@ class StageRun:
             if is_scarce:
                 self.query.freed = 0
         if is_scarce:
-            _wasm.give_back_free_memory()
+            give_back_free_memory()
 
     def _taken(self) -> int:
         return self.query.held + sum(instance.memory_size for instance in self.instances)
@@ -525,7 +526,7 @@ class StageRun:
                 return
             self.moved.wait(CANCEL_POLL_SECONDS * 20)
         if self.stopped:
-            raise _wasm.Cancelled("stopped")
+            raise Cancelled("stopped")
 
     def _hold(self, size: int, lane: int) -> None:
         """Counts bytes of an answer before they are copied out."""

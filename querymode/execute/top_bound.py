@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
-    from querymode._wasm import Instance
+    from querymode.engine.instance import Instance
     from querymode.file_table import FileTable
     from querymode.lower import TopKey
     from querymode.qmcb import ColumnarColumn

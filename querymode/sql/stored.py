@@ -159,9 +159,12 @@ def _code_state() -> str | None:
         package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         parts = [__version__, str(VERSION)]
         try:
-            for folder in (package, os.path.join(package, "sql")):
-                with os.scandir(folder) as entries:
-                    parts += sorted(map(_entry_state, entries))
+            waiting = [package]
+            while waiting:
+                with os.scandir(waiting.pop()) as entries:
+                    found = sorted(entries, key=lambda entry: entry.name)
+                waiting += [entry.path for entry in found if entry.is_dir() and entry.name != "__pycache__"]
+                parts += [_entry_state(entry) for entry in found if entry.name.endswith(".py")]
         except OSError:
             return None
         _state = "\n".join(parts)
@@ -169,7 +172,5 @@ def _code_state() -> str | None:
 
 
 def _entry_state(entry: os.DirEntry[str]) -> str:
-    if not entry.name.endswith(".py"):
-        return ""
     status = entry.stat()
     return f"{entry.name} {status.st_size} {status.st_mtime_ns}"

@@ -404,7 +404,7 @@ def _new_manager(ca_file: str | None, verify: bool, proxy: str | None) -> urllib
     if not verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    # As many kept connections as there are threads that read (fetch.py), and some for direct reads.
+    # As many kept connections as there are threads that read (store/fetch.py), and some for direct reads.
     if proxy is None:
         manager = urllib3.PoolManager(num_pools=64, maxsize=24, ssl_context=context)
         attend(manager)

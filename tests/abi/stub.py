@@ -12,7 +12,7 @@ from functools import cache
 import wasmtime
 
 from querymode import _abi
-from querymode._wasm import Program
+from querymode.engine.instance import Program
 
 
 class Behaviour(IntEnum):

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import wasmtime
 
-from querymode import _abi, _wasm
+from querymode import _abi
+from querymode.engine import instance as _wasm
 from querymode.errors import InternalError
 from tests.abi.stub import stub_text, stub_wasm
 

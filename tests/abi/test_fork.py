@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from querymode import _wasm
 from querymode._abi import SourceKind
-from querymode._pool import pool
-from querymode._wasm import Cancelled, Instance, Program
+from querymode.engine import instance as _wasm
+from querymode.engine.instance import Cancelled, Instance, Program
+from querymode.engine.pool import pool
 from querymode.errors import QueryModeError
 from tests.abi.stub import Behaviour, stub_program, stub_wasm
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from querymode import _wasm
 from querymode._abi import OutputState, SourceKind, Status
-from querymode._pool import InstancePool, pool
-from querymode._wasm import Cancelled, Instance, Program
+from querymode.engine import instance as _wasm
+from querymode.engine.instance import Cancelled, Instance, Program
+from querymode.engine.pool import InstancePool, pool
 from querymode.errors import InternalError, MemoryExceededError, QueryModeError
 from tests.abi.stub import DETAIL_TEXT, PANIC_TEXT, Behaviour, stub_program, stub_wasm
 
@@ -525,7 +525,8 @@ def test_the_pool_of_the_process() -> None:
 
 
 def test_nothing_heavy_at_import() -> None:
-    script = "import sys, querymode._wasm; print('wasmtime' in sys.modules, 'ctypes' in sys.modules)"
+    heavy = "print('wasmtime' in sys.modules, 'ctypes' in sys.modules)"
+    script = f"import sys, querymode.engine.instance; {heavy}"
     assert run_script(script).split() == ["False", "False"]
 
 
@@ -536,7 +537,7 @@ def test_from_a_zip(tmp_path: Path) -> None:
             if path.suffix in (".py", ".wasm"):
                 target.write(path, path.relative_to(ROOT))
     script = (
-        "from querymode import _wasm\n"
+        "from querymode.engine import instance as _wasm\n"
         "with _wasm.Instance() as instance: assert instance.alloc(10)\n"
         "print(_wasm.__file__, _wasm.engine_sha256())"
     )
@@ -549,7 +550,7 @@ def test_exit_with_a_thread_inside_a_call() -> None:
     script = """
 import threading, time
 from tests.abi.stub import Behaviour, stub_program
-from querymode._wasm import Instance
+from querymode.engine.instance import Instance
 instance = Instance(1 << 26, program=stub_program())
 threading.Thread(target=instance.query_push, args=(Behaviour.SPIN_BLIND, 0), daemon=True).start()
 while not instance._gate.locked(): time.sleep(0.001)
@@ -567,7 +568,7 @@ size = int(float(os.environ["TEST_GIGABYTES"]) * 1e9)
 resource.setrlimit(resource.RLIMIT_AS, (size, size))
 import tempfile
 from tests.abi.stub import Behaviour, stub_program
-from querymode._wasm import Cancelled, Instance
+from querymode.engine.instance import Cancelled, Instance
 from querymode.errors import MemoryExceededError
 BLOCK = 4 << 20
 with tempfile.TemporaryFile() as file:
@@ -627,7 +628,8 @@ def test_small_address_space(gigabytes: float) -> None:
 def test_no_address_space_to_reserve() -> None:
     """Even then it works, in memory that moves; cancellation takes the epoch."""
     script = (
-        "import querymode._wasm as w; w._address_space_free = lambda size: size <= w._ADDRESS_SPACE_MIN\n"
+        "import querymode.engine.instance as w\n"
+        "w._address_space_free = lambda size: size <= w._ADDRESS_SPACE_MIN\n"
         + _NARROW
     )
     report = json.loads(run_script(script, TEST_GIGABYTES="1.5"))

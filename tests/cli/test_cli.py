@@ -11,9 +11,9 @@ import duckdb
 import pytest
 
 from querymode import __version__
-from querymode._wasm import load_wasm
 from querymode.cli import main
 from querymode.demo import ORDER_COUNT, QUERIES, orders
+from querymode.engine.instance import load_wasm
 from querymode.session import QueryMode
 
 

@@ -15,9 +15,9 @@ import pytest
 
 from querymode import QueryMode, file_report
 from querymode._abi import FileFormat
-from querymode._wasm import Instance
 from querymode.catalog import open_table
 from querymode.cli.values import to_json
+from querymode.engine.instance import Instance
 from querymode.errors import InternalError
 from querymode.file_report import FileReport
 from tests.cli.conftest import GROUP_ROWS, ROW_COUNT

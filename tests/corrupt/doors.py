@@ -27,7 +27,7 @@ from random import Random
 
 from querymode import _abi
 from querymode._abi import LISTED, OutputState, SourceKind, Status
-from querymode._wasm import Cancelled, Instance, Program
+from querymode.engine.instance import Cancelled, Instance, Program
 from querymode.errors import QueryModeError
 from querymode.qmcb import decode_columnar_batch
 from tests.corrupt.grow import Grower

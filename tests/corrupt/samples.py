@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from querymode import _abi, call, col, interval, lit
 from querymode._abi import NodeTag, SourceKind
-from querymode._wasm import Instance, Output
 from querymode.arrow import from_arrow
+from querymode.engine.instance import Instance, Output
 from querymode.errors import QueryModeError
 from querymode.expr import Expr
 from querymode.frame import DataFrame

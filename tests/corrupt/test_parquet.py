@@ -21,7 +21,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from querymode import QueryMode, _wasm, col
+from querymode import QueryMode, col
+from querymode.engine import instance as _wasm
 from querymode.errors import QueryModeError
 from querymode.frame import DataFrame
 from querymode.types import is_nested

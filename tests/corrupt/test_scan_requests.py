@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from querymode import QueryMode, QueryModeError
 from querymode._abi import SCAN_REQUEST_OFFSETS
-from querymode._wasm import Instance
+from querymode.engine.instance import Instance
 from tests.corrupt.mutate import mutate
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from thriftpy2.transport import TMemoryBuffer
 from querymode import flat_footer as ff
 from querymode import types
 from querymode.arrow import from_arrow
+from querymode.engine.one_task import flat_footer
 from querymode.errors import QueryModeError
-from querymode.execute.single import flat_footer
 from querymode.flat_footer import FlatFooter
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus"

@@ -102,7 +102,7 @@ def test_reads_into_memory_that_grows(limit: int | None) -> None:
     """A prefetch fills a block from another thread while the engine's memory grows under it."""
     script = """
 import hashlib, tempfile
-from querymode import _wasm
+from querymode.engine import instance as _wasm
 from querymode._abi import SourceKind
 from querymode.expr import col
 MIB = 1 << 20
@@ -155,7 +155,8 @@ def test_queries_on_the_same_instance_while_it_is_read_into(limit: int) -> None:
     """The engine runs and grows, it does not only allocate."""
     script = """
 import tempfile
-from querymode import _wasm, QueryMode
+from querymode import QueryMode
+from querymode.engine import instance as _wasm
 from querymode._abi import SourceKind
 from tests.corrupt.samples import plan_bytes
 from querymode.types import INT64, parse_type

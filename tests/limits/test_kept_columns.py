@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from querymode import DataFrame, QueryMode, _pool, _wasm, col
-from querymode.execute import threads
+from querymode import DataFrame, QueryMode, col
+from querymode.engine import instance as _wasm
+from querymode.engine import pool as _pool
+from querymode.engine import threads
 
 
 def numbers(session: QueryMode, name: str, start: int, count: int = 2_000_000) -> DataFrame:

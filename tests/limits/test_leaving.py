@@ -10,12 +10,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from querymode import QueryMode, _pool, col
+from querymode import QueryMode, col
 from querymode._call import Call
-from querymode._wasm import Instance
+from querymode.engine import pool as _pool
+from querymode.engine import threads
+from querymode.engine.instance import Instance
+from querymode.engine.one_task import on_instance
 from querymode.errors import InternalError, MemoryExceededError, QueryTimeoutError, error
-from querymode.execute import threads
-from querymode.execute.single import on_instance
 from querymode.execute.stage import StageRun
 
 if TYPE_CHECKING:

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from querymode import QueryMode, _pool, _wasm, col
+from querymode import QueryMode, col
 from querymode.demo import orders
+from querymode.engine import instance as _wasm
+from querymode.engine import pool as _pool
 from querymode.errors import QueryModeError
 from querymode.frame import DataFrame
 from tests.limits.child import MIB, run
@@ -138,8 +140,10 @@ def test_threads_that_fail_do_not_disturb_others() -> None:
 def test_instances_and_threads_go_away() -> None:
     script = """
 import json, os, threading, time
-from querymode import QueryMode, _pool, _wasm, col
-from querymode.execute import threads
+from querymode import QueryMode, col
+from querymode.engine import pool as _pool
+from querymode.engine import instance as _wasm
+from querymode.engine import threads
 from querymode.demo import orders
 from querymode.errors import QueryModeError
 threads.IDLE_SECONDS = 0.3

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from querymode import QueryMode, _wasm, col
+from querymode import QueryMode, col
+from querymode.engine import instance as _wasm
 from querymode.errors import QueryTimeoutError
 from querymode.frame import DataFrame
 

@@ -183,7 +183,7 @@ def _inspect(spark: SparkSession) -> dict[int, dict[str, Any]]:
         import time
 
         import querymode
-        from querymode import _wasm
+        from querymode.engine import instance as _wasm
         from querymode.spark import worker
 
         seen = {

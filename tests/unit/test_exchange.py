@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from querymode import _wasm
 from querymode._abi import LISTED, ArithmeticOp, ExpressionTag, NodeTag, OutputState, SourceKind, TypeTag
-from querymode._wasm import Cancelled, Instance
 from querymode.arrow import from_arrow, to_arrow
+from querymode.engine import instance as _wasm
+from querymode.engine.instance import Cancelled, Instance
 from querymode.errors import MemoryExceededError, QueryModeError
 from querymode.literals import encode_value
 from querymode.plan import UNLIMITED

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querymode import QueryModeError, footer
-from querymode.execute.single import on_instance
+from querymode.engine.one_task import on_instance
 from querymode.flat_footer import FlatFooter
 from querymode.footer import FooterCache
 from querymode.store import ByteSource, BytesSource, CountingSource, StoreOptions, open_source, vip_cache

@@ -13,8 +13,8 @@ import pytest
 
 from querymode import QueryMode
 from querymode._abi import ROWS_PASS, UNDIVIDED, AggregateOp, AggregatePhase, SourceKind
-from querymode._wasm import Instance
 from querymode.arrow import from_arrow
+from querymode.engine.instance import Instance
 from querymode.errors import QueryModeError
 from querymode.execute import local, stage
 from querymode.expr import Aggregate, Column

@@ -77,7 +77,7 @@ def test_round_trip(directory: Path, data: bytes) -> None:
 
 
 def test_layout(entry: Path) -> None:
-    """Drawn at the top of _private_cache.py; entries of earlier versions stay good."""
+    """Drawn at the top of store/private_cache.py; entries of earlier versions stay good."""
     head = struct.pack("<8s32sIQ", MAGIC, KEY, zlib.crc32(KEY + DATA), len(DATA))
     assert entry.read_bytes() == head + DATA
     assert entry.name == f"{hashlib.sha256(b'plan' + bytes(1) + b'SELECT 1').hexdigest()[:40]}.plan"

@@ -741,10 +741,10 @@ class Engine:
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
-    stub, module = Engine(), ModuleType("querymode.execute.batch_ops")
+    stub, module = Engine(), ModuleType("querymode.engine.batch_ops")
     for name in ("concat", "take_slice", "merge_sorted"):
         setattr(module, name, getattr(stub, name))
-    monkeypatch.setitem(sys.modules, "querymode.execute.batch_ops", module)
+    monkeypatch.setitem(sys.modules, "querymode.engine.batch_ops", module)
     return stub
 
 

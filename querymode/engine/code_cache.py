@@ -1,7 +1,7 @@
 """Compiled machine code on disk, so that a new process need not compile the engine again.
 
-Loading machine code is running somebody's program: `_private_cache.py` says what has to be right about an
-entry before it is used. Anything else counts as absent, and the caller compiles and writes the entry anew.
+Loading machine code is running somebody's program: `store/private_cache.py` says what has to be right about
+an entry before it is used. Anything else counts as absent, and the caller compiles and writes the entry anew.
 """
 
 from __future__ import annotations

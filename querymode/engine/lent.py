@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from querymode._wasm import Instance, Output
+    from querymode.engine.instance import Instance, Output
     from querymode.schema import Schema
     from querymode.types import DataType
 

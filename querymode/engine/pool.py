@@ -7,7 +7,7 @@ import threading
 import time
 
 from querymode import errors
-from querymode._wasm import (
+from querymode.engine.instance import (
     FULL_RESERVATION,
     MOVABLE,
     Instance,
@@ -16,13 +16,13 @@ from querymode._wasm import (
     process_token,
     release_programs,
 )
-from querymode.execute.threads import workers_max
+from querymode.engine.threads import workers_max
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from querymode._wasm import Program
+    from querymode.engine.instance import Program
 
 IDLE_SECONDS = 10.0
 #: Of a table's columns, what is worth closing an instance for that keeps a copy of them.

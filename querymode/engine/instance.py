@@ -171,7 +171,7 @@ def _close_store(store: wasmtime.Store, pid: int) -> None:
 def load_wasm() -> bytes:
     """The engine module that this package carries, from a directory or from a zip."""
     # The package's own loader: importlib.resources would cost more than reading and hashing.
-    path = os.path.join(os.path.dirname(__file__), "querymode.wasm")
+    path = os.path.join(os.path.dirname(os.path.dirname(__file__)), "querymode.wasm")
     spec = __spec__
     assert spec is not None and spec.loader is not None
     try:
@@ -292,7 +292,7 @@ class Program:
             return engine, module
 
     def _load_module(self, engine: wasmtime.Engine, reservation: int, epochs: bool) -> wasmtime.Module:
-        from querymode import _code_cache
+        from querymode.engine import code_cache as _code_cache
         from querymode.store.private_cache import entry_key
 
         module = _deserialize(engine, self._epoch_code.get(reservation) if epochs else None)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 
-from querymode import _pool
 from querymode._abi import FileFormat, OutputState
 from querymode._call import Resumed, claim, current, query_timeout
+from querymode.engine import threads
+from querymode.engine.pool import pool
 from querymode.errors import error
-from querymode.execute import threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from querymode._call import Call
-    from querymode._wasm import Instance, Output
+    from querymode.engine.instance import Instance, Output
     from querymode.store.fetch import IoGate
 
     T = TypeVar("T")
@@ -47,7 +47,7 @@ def on_instance(task: Callable[[Instance], T], limit: int | None = None, *, gate
 
     def work() -> None:
         try:
-            instances.append(_pool.pool().acquire(limit))
+            instances.append(pool().acquire(limit))
             if not abandoned.is_set():
                 with Resumed(call):
                     results.append(task(instances[0]))
@@ -60,7 +60,7 @@ def on_instance(task: Callable[[Instance], T], limit: int | None = None, *, gate
                     instances.clear()
                     clean = bool(results) and not abandoned.is_set()
                 for instance in own:
-                    _pool.pool().give_back(instance, clean=clean)
+                    pool().give_back(instance, clean=clean)
             except BaseException as failure:  # or the asking thread would wait for ever
                 failures.append(failure)
             finally:

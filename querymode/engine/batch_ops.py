@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from querymode._abi import NodeTag, SourceKind
+from querymode.engine.one_task import on_instance, outputs
 from querymode.errors import column_not_found, error
-from querymode.execute.single import on_instance, outputs
 from querymode.plan import UNLIMITED
 from querymode.qmcb import decode_columnar_batch, qmcb_fields
 from querymode.steps import column_at, encode_limit, encode_plan, encode_sort
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from querymode._wasm import Instance
+    from querymode.engine.instance import Instance
 
 _GATHER = bytes((NodeTag.GATHER,))
 
