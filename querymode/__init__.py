@@ -10,11 +10,11 @@ from querymode._version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from querymode.clock import now, today
     from querymode.errors import QueryModeError
-    from querymode.expr import Expr, call, coalesce, col, count, greatest, least, lit, when
+    from querymode.expr.clock import now, today
+    from querymode.expr.intervals import interval
+    from querymode.expr.nodes import Expr, call, coalesce, col, count, greatest, least, lit, when
     from querymode.frame import DataFrame
-    from querymode.intervals import interval
     from querymode.result import Result
     from querymode.session import QueryMode
 
@@ -41,21 +41,21 @@ __all__ = [
 #: Public name → its module. Loaded when first asked for: importing the package costs next to nothing.
 _HOMES = {
     "DataFrame": "querymode.frame",
-    "Expr": "querymode.expr",
+    "Expr": "querymode.expr.nodes",
     "QueryMode": "querymode.session",
     "QueryModeError": "querymode.errors",
     "Result": "querymode.result",
-    "call": "querymode.expr",
-    "coalesce": "querymode.expr",
-    "col": "querymode.expr",
-    "count": "querymode.expr",
-    "greatest": "querymode.expr",
-    "interval": "querymode.intervals",
-    "least": "querymode.expr",
-    "lit": "querymode.expr",
-    "now": "querymode.clock",
-    "today": "querymode.clock",
-    "when": "querymode.expr",
+    "call": "querymode.expr.nodes",
+    "coalesce": "querymode.expr.nodes",
+    "col": "querymode.expr.nodes",
+    "count": "querymode.expr.nodes",
+    "greatest": "querymode.expr.nodes",
+    "interval": "querymode.expr.intervals",
+    "least": "querymode.expr.nodes",
+    "lit": "querymode.expr.nodes",
+    "now": "querymode.expr.clock",
+    "today": "querymode.expr.clock",
+    "when": "querymode.expr.nodes",
 }
 
 

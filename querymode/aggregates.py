@@ -28,8 +28,8 @@ from querymode._abi import (
 )
 from querymode.bind import aggregate_argument, bind, bind_as, bind_predicate
 from querymode.errors import error
-from querymode.expr import AGGREGATE_NAMES, Literal
-from querymode.literals import encode_text, encode_value
+from querymode.expr.literals import encode_text, encode_value
+from querymode.expr.nodes import AGGREGATE_NAMES, Literal
 from querymode.types import (
     BOOL,
     FLOAT32,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from querymode.errors import QueryModeError
-    from querymode.expr import Aggregate
+    from querymode.expr.nodes import Aggregate
     from querymode.schema import Schema
     from querymode.types import DataType
 

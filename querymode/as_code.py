@@ -6,7 +6,7 @@ Every node becomes the one call that makes exactly this node. What several other
 from __future__ import annotations
 
 from querymode.errors import error
-from querymode.expr import (
+from querymode.expr.nodes import (
     AGGREGATE_METHODS,
     AGGREGATE_NAMES,
     ARITHMETIC_SIGNS,

@@ -7,11 +7,11 @@ operands of equal type, so the rules of this file are the only ones there are.
 
 from __future__ import annotations
 
-from querymode import literals
 from querymode._abi import EXPRESSION_DEPTH_MAX, ArithmeticOp, CompareOp, ExpressionTag, TypeTag
 from querymode._call import check
 from querymode.errors import column_not_found, error
-from querymode.expr import (
+from querymode.expr import literals
+from querymode.expr.nodes import (
     AGGREGATE_NAMES,
     ARITHMETIC_SIGNS,
     Aggregate,
@@ -37,7 +37,7 @@ from querymode.expr import (
     Then,
     as_expr,
 )
-from querymode.rewrite import column_uses
+from querymode.expr.trees import column_uses
 from querymode.types import (
     BOOL,
     FLOAT32,
@@ -73,9 +73,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
+    from querymode.expr.value_list import ValueList
     from querymode.schema import Schema
     from querymode.types import DataType
-    from querymode.value_list import ValueList
 
 _SIGNED = {1: INT8, 2: INT16, 4: INT32, 8: INT64, 16: INT128}
 _UNSIGNED = {1: UINT8, 2: UINT16, 4: UINT32, 8: UINT64}

@@ -7,7 +7,7 @@ for the others.
 
 from __future__ import annotations
 
-from querymode.expr import (
+from querymode.expr.nodes import (
     Aggregate,
     And,
     Arithmetic,
@@ -20,8 +20,8 @@ from querymode.expr import (
     Like,
     Or,
 )
+from querymode.expr.trees import column_uses, identity, map_children, parts_of
 from querymode.plan import GroupBy, Node, Project, rebuilt
-from querymode.rewrite import column_uses, identity, map_children, parts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

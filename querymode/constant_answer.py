@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from querymode import literals
-from querymode.expr import Column, Expr, Literal
+from querymode.expr import literals
+from querymode.expr.nodes import Column, Expr, Literal
 from querymode.plan import Node, Project, Scan
 
 TYPE_CHECKING = False

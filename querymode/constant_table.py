@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from querymode import literals
 from querymode._abi import TypeTag
+from querymode.expr import literals
 from querymode.memory_table import HostColumn, MemoryTable, Morsel
 from querymode.schema import Schema
 from querymode.types import NULL, has_offsets

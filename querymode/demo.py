@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from querymode.expr import col
+from querymode.expr.nodes import col
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

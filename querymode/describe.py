@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from querymode._abi import AggregateOp
-from querymode.expr import Aggregate, Column
+from querymode.expr.nodes import Aggregate, Column
 from querymode.plan import GroupBy, known_counts
 from querymode.types import is_nested, is_vector
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from querymode.expr import Aggregate, Expr
+    from querymode.expr.nodes import Aggregate, Expr
     from querymode.memory_table import MemoryTable
     from querymode.session import QueryMode
 
@@ -261,7 +261,7 @@ class Decoder:
         return found
 
     def _calls(self, given: object) -> list[tuple[str, Aggregate]]:
-        from querymode.expr import Aggregate
+        from querymode.expr.nodes import Aggregate
 
         found = []
         for name, call in self._items(given):
@@ -395,8 +395,8 @@ def _registered(session: QueryMode, name: str) -> MemoryTable | FileTable:
 
 
 def _constant_table(given: dict[str, Any]) -> MemoryTable:
-    from querymode import literals
     from querymode.constant_table import constant_table
+    from querymode.expr import literals
 
     fields = []
     for pair in _list(given["columns"], "columns are a list"):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from querymode._abi import AggregateOp
 from querymode.bind import bind
-from querymode.expr import Aggregate, Column
+from querymode.expr.nodes import Aggregate, Column
+from querymode.expr.trees import column_uses, identity
 from querymode.plan import GroupBy
-from querymode.rewrite import column_uses, identity
 from querymode.types import is_nested, is_vector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from querymode.expr import Expr
+    from querymode.expr.nodes import Expr
 
 _NAME = "value"
 

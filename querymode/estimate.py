@@ -14,7 +14,7 @@ from decimal import Decimal
 from querymode._abi import AggregateOp, CompareOp, TypeTag
 from querymode.bind import columns_of
 from querymode.errors import QueryModeError
-from querymode.expr import (
+from querymode.expr.nodes import (
     Aggregate,
     And,
     Between,
@@ -28,10 +28,10 @@ from querymode.expr import (
     Not,
     Or,
 )
+from querymode.expr.trees import conjuncts
 from querymode.file_table import FileTable
 from querymode.plan import Filter, GroupBy, Join, Limit, MapBatches, Node, Project, Rows, Scan, Step, Union
 from querymode.prune import statistic, statistics_fields
-from querymode.rewrite import conjuncts
 from querymode.schema import Schema
 from querymode.types import is_decimal, is_float, is_integer, is_temporal
 

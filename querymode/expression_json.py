@@ -8,7 +8,9 @@ from __future__ import annotations
 from querymode._abi import EXPRESSION_DEPTH_MAX, AggregateOp, ArithmeticOp, CompareOp
 from querymode._call import check
 from querymode.errors import QueryModeError, error
-from querymode.expr import (
+from querymode.expr.intervals import Interval
+from querymode.expr.literals import plain
+from querymode.expr.nodes import (
     Aggregate,
     Alias,
     And,
@@ -32,9 +34,7 @@ from querymode.expr import (
     Then,
     in_values,
 )
-from querymode.intervals import Interval
-from querymode.literals import plain
-from querymode.rewrite import all_of, conjuncts
+from querymode.expr.trees import all_of, conjuncts
 from querymode.types import DataType, parse_type
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from enum import IntEnum
     from typing import Any
 
-    from querymode.value_list import ValueList
+    from querymode.expr.value_list import ValueList
 
     Encode = Callable[[Any], Any]
     Decode = Callable[[Any, int], Any]
@@ -125,7 +125,7 @@ def _float(said: str) -> float:
 
 
 def _interval(said: list[int]) -> Interval:
-    from querymode.intervals import fits
+    from querymode.expr.intervals import fits
 
     months, days, nanoseconds = said
     if not all(type(part) is int for part in said) or not fits(months, days, nanoseconds):

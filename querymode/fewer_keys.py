@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from querymode._abi import TypeTag
-from querymode.expr import Column, Expr
+from querymode.expr.nodes import Column, Expr
+from querymode.expr.trees import identity, map_children
 from querymode.plan import GroupBy, Project
-from querymode.rewrite import identity, map_children
 from querymode.types import is_nested, is_vector
 
 TYPE_CHECKING = False

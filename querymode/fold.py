@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from querymode.bind import bind
 from querymode.errors import QueryModeError
-from querymode.expr import Aggregate, Arithmetic, Cast, Expr, Function, Literal, Negate
-from querymode.literals import fit
+from querymode.expr.literals import fit
+from querymode.expr.nodes import Aggregate, Arithmetic, Cast, Expr, Function, Literal, Negate
+from querymode.expr.trees import column_uses, identity, map_children, parts_of
 from querymode.plan import Filter, Join, Node, rebuilt
-from querymode.rewrite import column_uses, identity, map_children, parts_of
 from querymode.schema import Schema
 from querymode.types import is_nested, is_vector
 

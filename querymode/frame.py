@@ -11,7 +11,7 @@ from querymode._secrets import hide
 from querymode._shutdown import guards_shutdown
 from querymode.bind import output_name
 from querymode.errors import column_not_found, error
-from querymode.expr import (
+from querymode.expr.nodes import (
     AGGREGATE_WORDS,
     Aggregate,
     And,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from querymode.bind import output_name
 from querymode.errors import error
-from querymode.expr import Column, Expr
+from querymode.expr.nodes import Column, Expr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

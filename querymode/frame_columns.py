@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from querymode.errors import error
-from querymode.expr import Cast, Coalesce, Column, Expr, Literal
+from querymode.expr.nodes import Cast, Coalesce, Column, Expr, Literal
 from querymode.frame_arguments import (
     FrameBase,
     all_columns,
@@ -180,7 +180,7 @@ def _is_of_kind(value: object, data_type: DataType) -> bool:
     """Whether a constant is of a column's own kind, and fits it as it is."""
     if value is None or isinstance(value, Expr):
         return False
-    from querymode import literals
+    from querymode.expr import literals
     from querymode.types import is_numeric
 
     plain = literals.plain(value)

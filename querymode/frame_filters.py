@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from querymode.errors import error
-from querymode.expr import And, Between, Column, Expr, InList, IsNull, Like, Not, as_expr, joined, listed
+from querymode.expr.nodes import (
+    And,
+    Between,
+    Column,
+    Expr,
+    InList,
+    IsNull,
+    Like,
+    Not,
+    as_expr,
+    joined,
+    listed,
+)
 from querymode.frame_arguments import FrameBase, column_name
 from querymode.plan import Filter
 

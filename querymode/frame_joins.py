@@ -9,7 +9,7 @@ from __future__ import annotations
 from querymode._abi import AggregateOp, ArithmeticOp, CompareOp
 from querymode.bind import bind, common_type
 from querymode.errors import error
-from querymode.expr import (
+from querymode.expr.nodes import (
     Aggregate,
     And,
     Arithmetic,
@@ -329,7 +329,7 @@ class _Joining:
         return _projected(node, self._outputs(node))
 
     def _renamed(self, key: Expr) -> Expr:
-        from querymode.rewrite import substitute
+        from querymode.expr.trees import substitute
 
         return substitute(key, {old: Column(new) for old, new in self._names.items()})
 

@@ -6,13 +6,13 @@ is computed in UTC; the engine knows no other zone. wasm/src/plan/function_time.
 
 from __future__ import annotations
 
-from querymode import literals
 from querymode._abi import ArithmeticOp, DatePart, FunctionId, TimeUnit, TypeTag
 from querymode.bind import Bound, _cast, _constant, _null_of, _said
 from querymode.errors import error
-from querymode.expr import ARITHMETIC_SIGNS
+from querymode.expr import literals
+from querymode.expr.intervals import Interval, moved, parts
+from querymode.expr.nodes import ARITHMETIC_SIGNS
 from querymode.functions import bound_call, check_count, integer, not_taken, text
-from querymode.intervals import Interval, moved, parts
 from querymode.types import (
     DATE,
     FLOAT64,

@@ -12,9 +12,9 @@ from bisect import insort
 
 from querymode._abi import CompareOp
 from querymode._call import check
-from querymode.expr import Compare
+from querymode.expr.nodes import Compare
+from querymode.expr.trees import all_of, columns_in
 from querymode.plan import Join, filtered
-from querymode.rewrite import all_of, columns_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from querymode.estimate import Estimate, Estimator
-    from querymode.expr import Expr
+    from querymode.expr.nodes import Expr
     from querymode.plan import Node
 
     class Reductions(Protocol):

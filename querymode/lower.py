@@ -19,7 +19,8 @@ from querymode._collector import CollectorPaused
 from querymode.aggregates import depends_on_order, is_splittable
 from querymode.bind import bind, bind_keys, columns_of
 from querymode.errors import error
-from querymode.expr import Cast, Column, Expr
+from querymode.expr.nodes import Cast, Column, Expr
+from querymode.expr.trees import substitute
 from querymode.file_table import FileTable
 from querymode.optimize import optimize, reduces
 from querymode.plan import (
@@ -38,7 +39,6 @@ from querymode.plan import (
     Union,
 )
 from querymode.prune import rewrite
-from querymode.rewrite import substitute
 from querymode.schema import Schema
 from querymode.steps import encode_plan
 from querymode.types import BOOL, value_size

@@ -15,7 +15,8 @@ from __future__ import annotations
 from querymode._abi import CompareOp
 from querymode._call import check
 from querymode.common import share
-from querymode.expr import And, Between, Column, Compare, Expr, InList, IsNull, Like, Literal, Not, Or
+from querymode.expr.nodes import And, Between, Column, Compare, Expr, InList, IsNull, Like, Literal, Not, Or
+from querymode.expr.trees import all_of, column_uses, columns_in, conjuncts, identity, parts_of, substitute
 from querymode.fold import fold
 from querymode.join_order import Order, Reducer
 from querymode.plan import (
@@ -34,7 +35,6 @@ from querymode.plan import (
     filtered,
     rebuilt,
 )
-from querymode.rewrite import all_of, column_uses, columns_in, conjuncts, identity, parts_of, substitute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from querymode.bind import (
     columns_of,
 )
 from querymode.errors import error
-from querymode.expr import Aggregate, Cast, Column, Expr, unnamed
-from querymode.rewrite import all_of
+from querymode.expr.nodes import Aggregate, Cast, Column, Expr, unnamed
+from querymode.expr.trees import all_of
 from querymode.schema import Schema
 from querymode.types import BOOL, INT64
 

@@ -19,8 +19,21 @@ from __future__ import annotations
 from querymode._abi import CompareOp, NodeTag
 from querymode.bind import bind_predicate
 from querymode.errors import QueryModeError
-from querymode.expr import And, Between, Column, Compare, Expr, InList, IsNull, Like, Literal, Not, Or, joined
-from querymode.literals import encode_value, fit, plain
+from querymode.expr.literals import encode_value, fit, plain
+from querymode.expr.nodes import (
+    And,
+    Between,
+    Column,
+    Compare,
+    Expr,
+    InList,
+    IsNull,
+    Like,
+    Literal,
+    Not,
+    Or,
+    joined,
+)
 from querymode.schema import Schema
 from querymode.types import BOOL, INT64, is_nested, is_vector
 

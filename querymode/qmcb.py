@@ -21,7 +21,7 @@ from struct import Struct, calcsize, iter_unpack, unpack
 
 from querymode._abi import COLUMN_COUNT_MAX, QMCB_MAGIC, ROW_COUNT_MAX, TimeUnit, TypeTag
 from querymode.errors import column_not_found, error
-from querymode.intervals import Interval as Interval
+from querymode.expr.intervals import Interval as Interval
 from querymode.types import (
     PLAIN_TYPES,
     DataType,

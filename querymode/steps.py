@@ -11,7 +11,7 @@ import struct
 from querymode import _abi
 from querymode._abi import ExpressionTag, JoinKind, JoinSide, NodeTag
 from querymode.errors import error
-from querymode.literals import encode_text, encode_value
+from querymode.expr.literals import encode_text, encode_value
 from querymode.plan import UNLIMITED
 from querymode.types import encode_type
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from querymode._abi import ROWS_IN_ORDER, AggregatePhase, JoinKind, JoinSide, NodeTag
 from querymode.aggregates import BoundCall, encode_aggregate
 from querymode.bind import bind, bind_argument, bind_keys, bind_predicate
-from querymode.expr import Column
+from querymode.expr.nodes import Column
 from querymode.merge_steps import MergeSteps
 from querymode.plan import GroupBy, Sort
 from querymode.schema import Schema
@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from querymode.expr import Expr
+    from querymode.expr.nodes import Expr
     from querymode.plan import Filter, Join, Node
     from querymode.types import DataType
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from querymode._abi import TimeUnit, TypeTag
 from querymode.catalog.pattern import is_partition
 from querymode.errors import error
-from querymode.literals import encode_value, fit
+from querymode.expr.literals import encode_value, fit
 from querymode.types import DATE, INT64, UTF8, DataType, is_float, is_integer, parse_type
 
 TYPE_CHECKING = False

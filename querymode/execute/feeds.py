@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from querymode.execute.files import FileScan
     from querymode.execute.profile import Profile
     from querymode.execute.top_bound import Rank, TopBound
-    from querymode.expr import Expr
+    from querymode.expr.nodes import Expr
     from querymode.lower import Branch
     from querymode.plan import Scan
 

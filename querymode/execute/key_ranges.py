@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from querymode._abi import AggregateOp, AggregatePhase
 from querymode.engine.one_task import outputs
-from querymode.expr import Aggregate, Between, Column, Expr, Literal
+from querymode.expr.nodes import Aggregate, Between, Column, Expr, Literal
 from querymode.plan import GroupBy, Rows
 from querymode.result import Result
 from querymode.wire import Wire

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from querymode.execute.profile import Profile
     from querymode.execute.ranges import Range
     from querymode.execute.top_bound import TopBound
-    from querymode.expr import Expr
+    from querymode.expr.nodes import Expr
     from querymode.store.fetch import IoGate
 
     Export = Callable[[LentBatch], Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from querymode._abi import AggregateOp, CompareOp
 from querymode.engine.one_task import on_instance
 from querymode.execute.files import ask_statistics
-from querymode.expr import Aggregate, And, Column, Compare, Expr, IsNull, Not, Or
+from querymode.expr.nodes import Aggregate, And, Column, Compare, Expr, IsNull, Not, Or
 from querymode.file_table import FileTable
 from querymode.plan import Filter, GroupBy, Node, Rows, Scan
 from querymode.prune import statistic, statistics_fields

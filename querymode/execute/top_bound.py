@@ -16,7 +16,7 @@ import struct
 from typing import NamedTuple
 
 from querymode._abi import AggregateOp, TypeTag
-from querymode.expr import Aggregate, Column
+from querymode.expr.nodes import Aggregate, Column
 from querymode.plan import GroupBy, Rows
 from querymode.prune import statistic, statistics_fields
 from querymode.qmcb import view_own_batch

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from querymode._version import __version__
 from querymode.errors import error
-from querymode.expr import Alias, Expr, condition
+from querymode.expr.nodes import Alias, Expr, condition
 from querymode.frame import _worded_call
 
 TYPE_CHECKING = False

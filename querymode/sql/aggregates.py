@@ -9,7 +9,7 @@ from sqlglot import exp
 from querymode._abi import AggregateOp
 from querymode.aggregates import BoundCall
 from querymode.errors import QueryModeError
-from querymode.expr import Aggregate, And, Cast, Column, Expr, IsNull, Literal
+from querymode.expr.nodes import Aggregate, And, Cast, Column, Expr, IsNull, Literal
 from querymode.sql.rewrite import fingerprint, used_columns
 from querymode.types import BOOL, INT32, NULL, is_float
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from querymode.clock import CLOCK_NAMES, Clock
-from querymode.expr import Column, Expr, Literal
+from querymode.expr.clock import CLOCK_NAMES, Clock
+from querymode.expr.nodes import Column, Expr, Literal
 from querymode.sql.blocks import Block, SelectBlock, Tail
 from querymode.sql.names import Names
 from querymode.sql.parameters import Parameters
@@ -20,9 +20,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from querymode.expr.value_list import ValueList
     from querymode.session import QueryMode
     from querymode.sql.parse import Statement
-    from querymode.value_list import ValueList
 
 #: What a query in parentheses, a SELECT or a set operation may have behind it.
 TAIL = ("order", "limit", "offset")

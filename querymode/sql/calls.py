@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from querymode.expr import Coalesce, Expr, Function, Literal
+from querymode.expr.nodes import Coalesce, Expr, Function, Literal
 from querymode.sql.aggregates import AGGREGATES
 
 TYPE_CHECKING = False

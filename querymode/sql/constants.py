@@ -9,9 +9,9 @@ from decimal import Decimal, InvalidOperation
 from sqlglot import exp
 from sqlglot.expressions import DType
 
-from querymode import literals
 from querymode._abi import TimeUnit
-from querymode.expr import Cast, Expr, Literal
+from querymode.expr import literals
+from querymode.expr.nodes import Cast, Expr, Literal
 from querymode.types import (
     BINARY,
     BOOL,

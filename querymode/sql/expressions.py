@@ -12,7 +12,7 @@ from sqlglot import exp
 from querymode._abi import ArithmeticOp, CompareOp
 from querymode._call import check
 from querymode.errors import QueryModeError
-from querymode.expr import (
+from querymode.expr.nodes import (
     And,
     Arithmetic,
     Between,
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from querymode.expr.value_list import ValueList
     from querymode.sql.binder import Binder
     from querymode.sql.scope import Scope
     from querymode.types import DataType
-    from querymode.value_list import ValueList
 
 _COMPARISONS = {
     exp.EQ: CompareOp.EQ,

@@ -6,9 +6,9 @@ from sqlglot import exp
 
 from querymode._abi import CompareOp
 from querymode.errors import QueryModeError
-from querymode.expr import Coalesce, Column, Expr
+from querymode.expr.nodes import Coalesce, Column, Expr
+from querymode.expr.trees import conjuncts
 from querymode.plan import Node, Project, Scan
-from querymode.rewrite import conjuncts
 from querymode.sql.scope import Field, Relation, Scope
 from querymode.sql.sources import Derived, Given, Joined, Shared, Source
 

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from querymode.expr import Cast, Expr, Function, Literal
-from querymode.intervals import SECOND, UNITS, Interval, fits
+from querymode.expr.intervals import SECOND, UNITS, Interval, fits
+from querymode.expr.nodes import Cast, Expr, Function, Literal
 from querymode.types import FLOAT64, INT32, INT64, INTERVAL
 
 TYPE_CHECKING = False

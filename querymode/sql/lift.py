@@ -11,10 +11,10 @@ import re
 from decimal import Decimal
 
 from querymode._call import check, claim
-from querymode.expr import LONG
+from querymode.expr.nodes import LONG
+from querymode.expr.value_list import ValueList, claim_values
 from querymode.sql import constants
 from querymode.sql.scan import after_blanks, end_of_in
-from querymode.value_list import ValueList, claim_values
 
 #: Shorter texts hold no list that is worth it.
 _TEXT_SIZE_MIN = 2048

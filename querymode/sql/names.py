@@ -10,7 +10,7 @@ from querymode.bind import bind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from querymode.expr import Expr
+    from querymode.expr.nodes import Expr
     from querymode.schema import Schema
     from querymode.types import DataType
 

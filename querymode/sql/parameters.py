@@ -9,7 +9,7 @@ from querymode.sql import constants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from querymode.expr import Literal
+    from querymode.expr.nodes import Literal
     from querymode.sql.parse import Statement
 
 

@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from querymode.value_list import ValueList
+    from querymode.expr.value_list import ValueList
 
 #: What sqlglot may look at as an interval's number: it takes time as the square of a longer one.
 _NUMBER = re.compile(r"\s{0,9}+[+-]?[\d.]{1,500}+\s{0,9}+", re.ASCII)

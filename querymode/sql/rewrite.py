@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from querymode.bind import columns_of
-from querymode.expr import Column, Expr
-from querymode.rewrite import map_children, slots_of, substitute
+from querymode.expr.nodes import Column, Expr
+from querymode.expr.trees import map_children, slots_of, substitute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

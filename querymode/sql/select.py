@@ -8,8 +8,8 @@ from sqlglot import exp
 
 from querymode._abi import AggregateOp, ArithmeticOp
 from querymode.errors import ColumnNotFoundError
-from querymode.expr import Aggregate, Arithmetic, Cast, Column, Expr, Literal, Negate
-from querymode.rewrite import conjuncts
+from querymode.expr.nodes import Aggregate, Arithmetic, Cast, Column, Expr, Literal, Negate
+from querymode.expr.trees import conjuncts
 from querymode.sql.blocks import Grouping, SelectBlock, Tail
 from querymode.sql.expressions import Translator
 from querymode.sql.from_clause import FromBinder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from querymode.errors import error
-from querymode.expr import Column, Expr
+from querymode.expr.nodes import Column, Expr
 from querymode.plan import Join, Node, Project
 from querymode.sql.blocks import Built, Outer, Stage
 from querymode.sql.joins import Key, join

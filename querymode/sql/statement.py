@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from querymode.constant_table import constant_table
 from querymode.errors import QueryModeError, error
-from querymode.expr import Column
+from querymode.expr.nodes import Column
 from querymode.plan import Node, Project, Scan, Union
 from querymode.sql.binder import Binder
 from querymode.sql.constants import type_name

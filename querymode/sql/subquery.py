@@ -17,9 +17,21 @@ ask twice: is there a match, and could a NULL have been one.
 from __future__ import annotations
 
 from querymode._abi import AggregateOp, CompareOp
-from querymode.expr import Aggregate, Case, Coalesce, Column, Compare, Expr, IsNull, Literal, Not, Or, joined
+from querymode.expr.nodes import (
+    Aggregate,
+    Case,
+    Coalesce,
+    Column,
+    Compare,
+    Expr,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+    joined,
+)
+from querymode.expr.trees import all_of, substitute
 from querymode.plan import GroupBy, Join, Limit, Node, Project
-from querymode.rewrite import all_of, substitute
 from querymode.sql.blocks import Outer, SelectBlock
 from querymode.sql.joins import Key, join, separated
 from querymode.sql.rewrite import rename, used_columns

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from querymode import literals
 from querymode.bind import common_type
 from querymode.constant_table import constant_table
-from querymode.expr import Cast, Column, Expr, Literal
+from querymode.expr import literals
+from querymode.expr.nodes import Cast, Column, Expr, Literal
 from querymode.plan import Node, Project, Scan, Union
 from querymode.sql.blocks import Block, Built, Outer, Stage
 from querymode.sql.expressions import Translator

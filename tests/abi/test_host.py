@@ -629,8 +629,7 @@ def test_no_address_space_to_reserve() -> None:
     """Even then it works, in memory that moves; cancellation takes the epoch."""
     script = (
         "import querymode.engine.instance as w\n"
-        "w._address_space_free = lambda size: size <= w._ADDRESS_SPACE_MIN\n"
-        + _NARROW
+        "w._address_space_free = lambda size: size <= w._ADDRESS_SPACE_MIN\n" + _NARROW
     )
     report = json.loads(run_script(script, TEST_GIGABYTES="1.5"))
     assert [row[:2] for row in report] == [[_wasm.MOVABLE, "grew"]] * 2

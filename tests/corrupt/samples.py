@@ -23,7 +23,7 @@ from querymode._abi import NodeTag, SourceKind
 from querymode.arrow import from_arrow
 from querymode.engine.instance import Instance, Output
 from querymode.errors import QueryModeError
-from querymode.expr import Expr
+from querymode.expr.nodes import Expr
 from querymode.frame import DataFrame
 from querymode.lower import lower
 from querymode.memory_table import MemoryTable

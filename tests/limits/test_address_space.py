@@ -104,7 +104,7 @@ def test_reads_into_memory_that_grows(limit: int | None) -> None:
 import hashlib, tempfile
 from querymode.engine import instance as _wasm
 from querymode._abi import SourceKind
-from querymode.expr import col
+from querymode.expr.nodes import col
 MIB = 1 << 20
 SIZE = 24 * MIB
 data = os.urandom(SIZE)

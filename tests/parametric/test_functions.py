@@ -139,7 +139,7 @@ def test_text(rows: int, parts: list[str]) -> None:
 @pytest.mark.parametrize("rows", [5, 20_000])
 @pytest.mark.parametrize("parts", [_ASCII, _ASCII + _BEYOND], ids=["ascii", "unicode"])
 def test_ilike(rows: int, parts: list[str]) -> None:
-    from querymode.expr import Like
+    from querymode.expr.nodes import Like
 
     cases: Cases = []
     for pattern in ("%É%", "ab%", "%ß", "_b%", "%İ%", "hello", "%ȺÉ%", "%i%", "%ﬁ", "%a_%B%", "ω%", ""):

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode, QueryModeError
-from querymode.intervals import Interval
+from querymode.expr.intervals import Interval
 from querymode.sql.constants import type_name
 from tests.parametric.sql_fuzz import Fuzzer, tables
 

@@ -16,8 +16,8 @@ import pyarrow.compute
 import pytest
 
 from querymode import Expr, QueryMode, QueryModeError, call, col, interval, lit, now, today
-from querymode.clock import Clock
-from querymode.intervals import Interval
+from querymode.expr.clock import Clock
+from querymode.expr.intervals import Interval
 from tests.parametric.oracle import Case, Oracle
 
 DAY = 86_400_000_000

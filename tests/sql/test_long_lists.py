@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from querymode import QueryMode, QueryModeError, col
-from querymode.expr import InList
+from querymode.expr.nodes import InList
+from querymode.expr.value_list import ValueList
 from querymode.plan import Filter
 from querymode.sql import plan_sql
 from querymode.sql.lift import lift
-from querymode.value_list import ValueList
 
 DAY = dt.date(2024, 1, 1)
 TABLE = pa.table(

@@ -17,7 +17,7 @@ from querymode.arrow import from_arrow, to_arrow
 from querymode.engine import instance as _wasm
 from querymode.engine.instance import Cancelled, Instance
 from querymode.errors import MemoryExceededError, QueryModeError
-from querymode.literals import encode_value
+from querymode.expr.literals import encode_value
 from querymode.plan import UNLIMITED
 from querymode.qmcb import decode_columnar_batch
 from querymode.schema import Schema

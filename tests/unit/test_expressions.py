@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from querymode import QueryMode, QueryModeError, col, lit
-from querymode.expr import FILTER_WORDS
+from querymode.expr.nodes import FILTER_WORDS
 
 TABLE = pa.table(
     {

@@ -17,7 +17,7 @@ from querymode.arrow import from_arrow
 from querymode.engine.instance import Instance
 from querymode.errors import QueryModeError
 from querymode.execute import local, stage
-from querymode.expr import Aggregate, Column
+from querymode.expr.nodes import Aggregate, Column
 from querymode.plan import GroupBy, Scan
 from querymode.schema import Schema
 from querymode.wire import Wire, state_fields

@@ -16,7 +16,7 @@ import pytest
 
 import querymode
 from querymode.catalog.pattern import NamePattern, matches, split_pattern
-from querymode.literals import _ISO
+from querymode.expr.literals import _ISO
 
 PACKAGE = Path(querymode.__file__).parent
 FUNCTIONS = {"compile", "match", "fullmatch", "search", "split", "sub", "subn", "findall", "finditer"}

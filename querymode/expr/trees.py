@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from querymode.expr import And, Column, Expr
+from querymode.expr.nodes import And, Column, Expr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

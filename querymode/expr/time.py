@@ -8,7 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from querymode.expr import Expr
+    from querymode.expr.nodes import Expr
 
 
 class TimeMethods:
@@ -38,7 +38,7 @@ class TimeNamespace:
 
     def _with(self, name: str, first: object, *rest: object) -> Expr:
         """Of functions whose first argument is the part or unit."""
-        from querymode.expr import call
+        from querymode.expr.nodes import call
 
         return call(name, first, self._value, *rest)
 
@@ -139,7 +139,7 @@ class TimeNamespace:
 
     def date(self) -> Expr:
         """The day of a timestamp."""
-        from querymode.expr import Expr
+        from querymode.expr.nodes import Expr
 
         assert isinstance(self._value, Expr)
         return self._value.cast("date")

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from querymode._abi import AggregateOp, ArithmeticOp, CompareOp
 from querymode.errors import error
-from querymode.expr_number import NumberMethods
-from querymode.expr_text import TextMethods
-from querymode.expr_time import TimeMethods
+from querymode.expr.number import NumberMethods
+from querymode.expr.text import TextMethods
+from querymode.expr.time import TimeMethods
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any, NoReturn
 
+    from querymode.expr.value_list import ValueList
     from querymode.types import DataType
-    from querymode.value_list import ValueList
 
 
 class Expr(TextMethods, NumberMethods, TimeMethods):
@@ -689,7 +689,7 @@ def lit(value: object, dtype: DataType | str | None = None, *, fixed: bool = Tru
     """
     if dtype is None:
         return as_expr(value)
-    from querymode.literals import fit, plain
+    from querymode.expr.literals import fit, plain
     from querymode.types import DataType, parse_type
 
     data_type = parse_type(dtype) if isinstance(dtype, str) else dtype
@@ -728,7 +728,7 @@ def least(*values: object) -> Expr:
 def call(name: str, *arguments: object) -> Expr:
     """A function by its SQL name: `call("upper", col("name"))`. What asks for the time gets this moment."""
     if not arguments and isinstance(name, str):
-        from querymode.clock import Clock
+        from querymode.expr.clock import Clock
 
         literal = Clock().literal(name)
         if literal is not None:
@@ -749,7 +749,7 @@ def listed(values: object, what: str, *, computed: bool = False) -> tuple[object
     return items
 
 
-#: Lists of more values than these are kept in one piece (value_list.py).
+#: Lists of more values than these are kept in one piece (expr/value_list.py).
 LONG = 128
 
 
@@ -757,7 +757,7 @@ def in_values(items: list[object]) -> tuple[object, ...] | ValueList:
     """What an IN list holds: many constants are kept in one piece."""
     if len(items) <= LONG or any(issubclass(kind, Expr) for kind in set(map(type, items))):
         return tuple(items)
-    from querymode.value_list import ValueList
+    from querymode.expr.value_list import ValueList
 
     return ValueList.of(items)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from querymode._abi import TypeTag
 from querymode._call import check, claim
-from querymode.literals import encode_text, encode_value, fit, natural_type, plain
+from querymode.expr.literals import encode_text, encode_value, fit, natural_type, plain
 from querymode.types import (
     DECIMAL_PRECISION_MAX,
     UTF8,

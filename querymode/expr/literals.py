@@ -11,7 +11,7 @@ import struct
 
 from querymode._abi import TimeUnit, TypeTag
 from querymode.errors import error
-from querymode.intervals import fits, parts
+from querymode.expr.intervals import fits, parts
 from querymode.types import (
     BINARY,
     BOOL,

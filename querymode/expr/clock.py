@@ -6,7 +6,7 @@ data either: days and times of day are UTC's.
 
 from __future__ import annotations
 
-from querymode.expr import Literal
+from querymode.expr.nodes import Literal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

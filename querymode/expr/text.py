@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from querymode.expr import Expr
+    from querymode.expr.nodes import Expr
 
 
 class TextMethods:
