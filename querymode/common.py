@@ -21,7 +21,7 @@ from querymode.expr.nodes import (
     Or,
 )
 from querymode.expr.trees import column_uses, identity, map_children, parts_of
-from querymode.plan import GroupBy, Node, Project, rebuilt
+from querymode.plan.nodes import GroupBy, Node, Project, rebuilt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from querymode.expr import literals
 from querymode.expr.nodes import Column, Expr, Literal
-from querymode.plan import Node, Project, Scan
+from querymode.plan.nodes import Node, Project, Scan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

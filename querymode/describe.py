@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from querymode._abi import AggregateOp
 from querymode.expr.nodes import Aggregate, Column
-from querymode.plan import GroupBy, known_counts
+from querymode.plan.nodes import GroupBy, known_counts
 from querymode.types import is_nested, is_vector
 
 TYPE_CHECKING = False

@@ -7,10 +7,10 @@ that fit a cache.
 from __future__ import annotations
 
 from querymode._abi import AggregateOp
-from querymode.bind import bind
 from querymode.expr.nodes import Aggregate, Column
 from querymode.expr.trees import column_uses, identity
-from querymode.plan import GroupBy
+from querymode.plan.bind import bind
+from querymode.plan.nodes import GroupBy
 from querymode.types import is_nested, is_vector
 
 TYPE_CHECKING = False

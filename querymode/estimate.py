@@ -12,7 +12,6 @@ import weakref
 from decimal import Decimal
 
 from querymode._abi import AggregateOp, CompareOp, TypeTag
-from querymode.bind import columns_of
 from querymode.errors import QueryModeError
 from querymode.expr.nodes import (
     Aggregate,
@@ -30,8 +29,21 @@ from querymode.expr.nodes import (
 )
 from querymode.expr.trees import conjuncts
 from querymode.file_table import FileTable
-from querymode.plan import Filter, GroupBy, Join, Limit, MapBatches, Node, Project, Rows, Scan, Step, Union
-from querymode.prune import statistic, statistics_fields
+from querymode.plan.bind import columns_of
+from querymode.plan.nodes import (
+    Filter,
+    GroupBy,
+    Join,
+    Limit,
+    MapBatches,
+    Node,
+    Project,
+    Rows,
+    Scan,
+    Step,
+    Union,
+)
+from querymode.plan.prune import statistic, statistics_fields
 from querymode.schema import Schema
 from querymode.types import is_decimal, is_float, is_integer, is_temporal
 
@@ -222,8 +234,8 @@ def table_bounds(table: FileTable) -> Bounds:
 def _ask_bounds(table: FileTable) -> Bounds:
     from querymode.engine.one_task import on_instance
     from querymode.execute.files import ask_statistics
+    from querymode.plan.wire import plan_over
     from querymode.result import Result
-    from querymode.wire import plan_over
 
     columns = [
         name

@@ -12,7 +12,7 @@ from querymode.errors import error
 from querymode.estimate import Estimator
 from querymode.file_table import FileTable
 from querymode.lower import in_order, lower
-from querymode.plan import (
+from querymode.plan.nodes import (
     Filter,
     GroupBy,
     Join,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from querymode._abi import TypeTag
 from querymode.expr.nodes import Column, Expr
 from querymode.expr.trees import identity, map_children
-from querymode.plan import GroupBy, Project
+from querymode.plan.nodes import GroupBy, Project
 from querymode.types import is_nested, is_vector
 
 TYPE_CHECKING = False

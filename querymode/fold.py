@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from querymode.bind import bind
 from querymode.errors import QueryModeError
 from querymode.expr.literals import fit
 from querymode.expr.nodes import Aggregate, Arithmetic, Cast, Expr, Function, Literal, Negate
 from querymode.expr.trees import column_uses, identity, map_children, parts_of
-from querymode.plan import Filter, Join, Node, rebuilt
+from querymode.plan.bind import bind
+from querymode.plan.nodes import Filter, Join, Node, rebuilt
 from querymode.schema import Schema
 from querymode.types import is_nested, is_vector
 
@@ -75,8 +75,8 @@ def _ask(instance: Instance, plans: list[tuple[object, bytes, Schema]]) -> dict[
     from querymode._abi import NodeTag, SourceKind
     from querymode.engine.one_task import outputs
     from querymode.memory_table import Layout
+    from querymode.plan.step_bytes import encode_name, encode_plan
     from querymode.result import Result
-    from querymode.steps import encode_name, encode_plan
 
     values: dict[object, Expr] = {}
     one_row = Layout((), 1).descriptors(0)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from querymode._abi import AggregateOp
 from querymode._secrets import hide
 from querymode._shutdown import guards_shutdown
-from querymode.bind import output_name
 from querymode.errors import column_not_found, error
 from querymode.expr.nodes import (
     AGGREGATE_WORDS,
@@ -29,7 +28,8 @@ from querymode.frame_columns import ColumnMethods
 from querymode.frame_filters import FilterMethods
 from querymode.frame_joins import JoinMethods
 from querymode.frame_output import OutputMethods
-from querymode.plan import Filter, GroupBy, Limit, Node, Project, Repeat, Sort
+from querymode.plan.bind import output_name
+from querymode.plan.nodes import Filter, GroupBy, Limit, Node, Project, Repeat, Sort
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from querymode.bind import output_name
 from querymode.errors import error
 from querymode.expr.nodes import Column, Expr
+from querymode.plan.bind import output_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from querymode.frame import DataFrame
-    from querymode.plan import Node
+    from querymode.plan.nodes import Node
     from querymode.schema import Schema
     from querymode.session import QueryMode
     from querymode.types import DataType

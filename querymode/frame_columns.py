@@ -14,7 +14,7 @@ from querymode.frame_arguments import (
     named,
     new_name,
 )
-from querymode.plan import MapBatches, Project
+from querymode.plan.nodes import MapBatches, Project
 from querymode.schema import Schema
 
 TYPE_CHECKING = False

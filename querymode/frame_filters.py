@@ -17,7 +17,7 @@ from querymode.expr.nodes import (
     listed,
 )
 from querymode.frame_arguments import FrameBase, column_name
-from querymode.plan import Filter
+from querymode.plan.nodes import Filter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

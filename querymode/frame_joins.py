@@ -7,7 +7,6 @@ ones are left in the end, and under which names, are Polars' rules.
 from __future__ import annotations
 
 from querymode._abi import AggregateOp, ArithmeticOp, CompareOp
-from querymode.bind import bind, common_type
 from querymode.errors import error
 from querymode.expr.nodes import (
     Aggregate,
@@ -34,7 +33,8 @@ from querymode.frame_arguments import (
     other_frame,
     unused_name,
 )
-from querymode.plan import Filter, GroupBy, Join, Node, Project, Repeat, Union
+from querymode.plan.bind import bind, common_type
+from querymode.plan.nodes import Filter, GroupBy, Join, Node, Project, Repeat, Union
 from querymode.schema import Schema
 
 TYPE_CHECKING = False

@@ -45,7 +45,7 @@ class OutputMethods(FrameBase):
 
         Tables are named as they were opened; it holds no data, no credentials and no Python functions.
         """
-        from querymode.descriptor import to_descriptor
+        from querymode.plan.descriptor import to_descriptor
 
         return to_descriptor(self._session, self._node)
 
@@ -54,7 +54,7 @@ class OutputMethods(FrameBase):
 
         Lines before it import what else it needs. It builds the same query again.
         """
-        from querymode.as_code import to_code
+        from querymode.plan.to_code import to_code
 
         return to_code(self._session, self._node)
 

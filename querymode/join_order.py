@@ -14,7 +14,7 @@ from querymode._abi import CompareOp
 from querymode._call import check
 from querymode.expr.nodes import Compare
 from querymode.expr.trees import all_of, columns_in
-from querymode.plan import Join, filtered
+from querymode.plan.nodes import Join, filtered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from querymode.estimate import Estimate, Estimator
     from querymode.expr.nodes import Expr
-    from querymode.plan import Node
+    from querymode.plan.nodes import Node
 
     class Reductions(Protocol):
         """Who knows when the large side of a semi or anti join is cut down first."""

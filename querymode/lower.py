@@ -16,14 +16,14 @@ from typing import NamedTuple
 from querymode._abi import ROWS_PASS, AggregatePhase
 from querymode._call import check
 from querymode._collector import CollectorPaused
-from querymode.aggregates import depends_on_order, is_splittable
-from querymode.bind import bind, bind_keys, columns_of
 from querymode.errors import error
 from querymode.expr.nodes import Cast, Column, Expr
 from querymode.expr.trees import substitute
 from querymode.file_table import FileTable
 from querymode.optimize import optimize, reduces
-from querymode.plan import (
+from querymode.plan.aggregates import depends_on_order, is_splittable
+from querymode.plan.bind import bind, bind_keys, columns_of
+from querymode.plan.nodes import (
     UNLIMITED,
     Filter,
     GroupBy,
@@ -38,11 +38,11 @@ from querymode.plan import (
     Step,
     Union,
 )
-from querymode.prune import rewrite
+from querymode.plan.prune import rewrite
+from querymode.plan.step_bytes import encode_plan
+from querymode.plan.wire import Wire, state_fields
 from querymode.schema import Schema
-from querymode.steps import encode_plan
 from querymode.types import BOOL, value_size
-from querymode.wire import Wire, state_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
     from querymode.estimate import Estimator
     from querymode.memory_table import MemoryTable
-    from querymode.merge_steps import MergeSteps
-    from querymode.prune import Pruning
+    from querymode.plan.merge_steps import MergeSteps
+    from querymode.plan.prune import Pruning
 
 #: Groups that a lane keeps before it hands them on; a table of them fits the second-level cache.
 GROUP_LIMIT = 1 << 16

@@ -19,7 +19,7 @@ from querymode.expr.nodes import And, Between, Column, Compare, Expr, InList, Is
 from querymode.expr.trees import all_of, column_uses, columns_in, conjuncts, identity, parts_of, substitute
 from querymode.fold import fold
 from querymode.join_order import Order, Reducer
-from querymode.plan import (
+from querymode.plan.nodes import (
     Filter,
     GroupBy,
     Join,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from querymode.errors import error
 from querymode.file_table import FileTable
 from querymode.memory_table import MemoryTable
-from querymode.plan import Node, Project, Scan, with_types
+from querymode.plan.nodes import Node, Project, Scan, with_types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

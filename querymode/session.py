@@ -16,7 +16,7 @@ from querymode._shutdown import guarded, guards_shutdown
 from querymode.errors import TableNotFoundError, error
 from querymode.file_table import Origin
 from querymode.frame import DataFrame
-from querymode.plan import GroupBy, Node, Scan, is_file_aggregate, known_counts
+from querymode.plan.nodes import GroupBy, Node, Scan, is_file_aggregate, known_counts
 from querymode.sql.cache import PlanCache
 
 TYPE_CHECKING = False
@@ -289,7 +289,7 @@ class QueryMode:
     @_of_session
     def from_descriptor(self, descriptor: str | bytes | Mapping[str, Any]) -> DataFrame:
         """The query that `DataFrame.to_descriptor` wrote, over this session's files and registered tables."""
-        from querymode.descriptor import from_descriptor
+        from querymode.plan.descriptor import from_descriptor
 
         with self._call():
             return DataFrame(self, from_descriptor(self, descriptor))

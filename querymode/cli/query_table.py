@@ -19,7 +19,7 @@ from collections import deque
 from querymode.cli.table import Aligned, align, display_width, is_number, is_terminal, terminal_width
 from querymode.cli.values import printable, shortened, to_text
 from querymode.export import Format, column_batches
-from querymode.plan import comes_whole, known_row_count
+from querymode.plan.nodes import comes_whole, known_row_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from querymode.arrow_checks import check_array
 from querymode.errors import QueryModeError, error
 from querymode.execute.batch import drop_batches
 from querymode.lower import Branch, Stage
-from querymode.plan import Project, Scan, with_types
+from querymode.plan.nodes import Project, Scan, with_types
+from querymode.plan.wire import Wire
 from querymode.qmcb import decode_columnar_batch
 from querymode.schema import Schema
-from querymode.wire import Wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from querymode._abi import OutputState, SourceKind
 from querymode.execute.kept import forget_dead_tables, keeps, kept_columns, kept_count, table_id
 from querymode.file_table import FileTable
 from querymode.memory_table import MemoryTable
-from querymode.prune import rewrite
+from querymode.plan.prune import rewrite
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from querymode.execute.top_bound import Rank, TopBound
     from querymode.expr.nodes import Expr
     from querymode.lower import Branch
-    from querymode.plan import Scan
+    from querymode.plan.nodes import Scan
 
     class Sink(Protocol):
         """What a feed needs of the run that it is part of."""

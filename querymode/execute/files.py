@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from querymode.execute.top_bound import TopBound
     from querymode.file_table import FileTable
     from querymode.flat_footer import FlatFooter
-    from querymode.prune import Pruning
+    from querymode.plan.prune import Pruning
     from querymode.store import ByteSource
     from querymode.store.fetch import IoGate, Ticket
 

@@ -7,8 +7,9 @@ from querymode.engine.one_task import on_instance
 from querymode.execute.files import ask_statistics
 from querymode.expr.nodes import Aggregate, And, Column, Compare, Expr, IsNull, Not, Or
 from querymode.file_table import FileTable
-from querymode.plan import Filter, GroupBy, Node, Rows, Scan
-from querymode.prune import statistic, statistics_fields
+from querymode.plan.nodes import Filter, GroupBy, Node, Rows, Scan
+from querymode.plan.prune import statistic, statistics_fields
+from querymode.plan.wire import plan_over
 from querymode.qmcb import (
     DTYPE_I64,
     ColumnarBatch,
@@ -19,7 +20,6 @@ from querymode.qmcb import (
 )
 from querymode.schema import Schema
 from querymode.types import is_nested, is_vector
-from querymode.wire import plan_over
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

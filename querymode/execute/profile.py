@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from querymode.plan import Node, Scan
+    from querymode.plan.nodes import Node, Scan
 
 
 class Profile:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from querymode.engine.instance import Instance
     from querymode.execute.feeds import Sink
-    from querymode.merge_steps import Bound, MergeSteps
+    from querymode.plan.merge_steps import Bound, MergeSteps
     from querymode.types import DataType
 
 #: Fewer rows are merged by one worker: to find ranges takes it as long as half a million rows or so.

@@ -25,7 +25,7 @@ from querymode.errors import MemoryExceededError, error
 from querymode.execute.batch import Batch, drop_batches
 from querymode.execute.feeds import InputBlock, push_batches
 from querymode.execute.kept import kept_count
-from querymode.steps import with_builds
+from querymode.plan.step_bytes import with_builds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from querymode.execute.ranges import Range
     from querymode.execute.top_bound import TopBound
     from querymode.lower import Build, Stage
-    from querymode.plan import Node
+    from querymode.plan.nodes import Node
 
 MIB = 1 << 20
 #: What an instance needs to pass a morsel through: the morsel (of files some 16 MiB), its answer, some room.

@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 from querymode._abi import AggregateOp, TypeTag
 from querymode.expr.nodes import Aggregate, Column
-from querymode.plan import GroupBy, Rows
-from querymode.prune import statistic, statistics_fields
+from querymode.plan.nodes import GroupBy, Rows
+from querymode.plan.prune import statistic, statistics_fields
+from querymode.plan.wire import plan_over
 from querymode.qmcb import view_own_batch
 from querymode.schema import Schema
 from querymode.types import has_offsets, value_size
-from querymode.wire import plan_over
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

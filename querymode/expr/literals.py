@@ -2,7 +2,7 @@
 
 A constant beside a column takes the column's type where that says the same value exactly: `col("day") >=
 "2024-01-01"` compares dates, `col("price") == 0.05` compares decimals. What does not fit keeps its
-natural type, and bind.py finds a common one or refuses.
+natural type, and plan/bind.py finds a common one or refuses.
 """
 
 from __future__ import annotations

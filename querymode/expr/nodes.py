@@ -1,6 +1,6 @@
 """Expressions as a user writes them: `(col("region") == "us") & (col("age") > 25)`.
 
-Nodes are frozen and know nothing of any table; bind.py gives names and literals their types. Python's
+Nodes are frozen and know nothing of any table; plan/bind.py gives names and literals their types. Python's
 operators build nodes, so an expression has no truth value: `&`, `|` and `~` instead of `and`, `or`, `not`.
 """
 
@@ -421,7 +421,7 @@ class Cast(Expr):
 
 
 class Function(Expr):
-    """A function by its name in functions.py."""
+    """A function by its name in plan/functions/rules.py."""
 
     __slots__ = ("arguments", "name")
 

@@ -1,6 +1,6 @@
 """Methods of expressions that are functions of numbers: `col("x").round(2)`.
 
-functions_number.py says what they take.
+plan/functions/number.py says what they take.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Methods of expressions that are functions of text: `col("name").upper()`. functions.py says what they take.
+"""Methods of expressions that are functions of text: `col("name").upper()`.
 
-Characters are Unicode code points, counted from 1 as in SQL.
+plan/functions/rules.py says what they take. Characters are Unicode code points, counted from 1 as in SQL.
 """
 
 from __future__ import annotations

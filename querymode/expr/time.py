@@ -1,6 +1,6 @@
 """Methods of expressions that are functions of dates and times: `col("day").dt.year()`.
 
-functions_time.py says what they take. Parts have DuckDB's meaning: milliseconds and microseconds count
+plan/functions/time.py says what they take. Parts have DuckDB's meaning: milliseconds and microseconds count
 from the minute on.
 """
 

@@ -1,6 +1,6 @@
 """SQL: a text becomes the same nodes that DataFrames build.
 
-    text → parse.py (sqlglot's tree) → binder.py, select.py, … (blocks: names and types) → nodes of plan.py
+    text → parse.py (sqlglot's tree) → binder.py, select.py, … (blocks: names and types) → nodes
 
 sqlglot is imported when SQL is first used. It only parses; names, types and subqueries are resolved here.
 """
@@ -11,7 +11,7 @@ from querymode._collector import CollectorPaused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from querymode.plan import Node
+    from querymode.plan.nodes import Node
     from querymode.session import QueryMode
     from querymode.sql.statement import Planned
     from querymode.sql.stored import Stored

@@ -7,9 +7,9 @@ from decimal import Decimal
 from sqlglot import exp
 
 from querymode._abi import AggregateOp
-from querymode.aggregates import BoundCall
 from querymode.errors import QueryModeError
 from querymode.expr.nodes import Aggregate, And, Cast, Column, Expr, IsNull, Literal
+from querymode.plan.aggregates import BoundCall
 from querymode.sql.rewrite import fingerprint, used_columns
 from querymode.types import BOOL, INT32, NULL, is_float
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from querymode._abi import AggregateOp
 from querymode.errors import error
 from querymode.expr.nodes import Aggregate, Coalesce, Column, Expr, Literal
-from querymode.plan import Filter, GroupBy, Limit, Node, Project, Sort
+from querymode.plan.nodes import Filter, GroupBy, Limit, Node, Project, Sort
 from querymode.sql.joins import Key, filtered, join
 from querymode.sql.rewrite import rename, used_columns
 

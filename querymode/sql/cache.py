@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from querymode.plan import Node
+    from querymode.plan.nodes import Node
 
     #: A file, and what its state was.
     Watched = tuple[str, tuple[int, int, int]]

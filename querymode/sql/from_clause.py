@@ -8,7 +8,7 @@ from querymode._abi import CompareOp
 from querymode.errors import QueryModeError
 from querymode.expr.nodes import Coalesce, Column, Expr
 from querymode.expr.trees import conjuncts
-from querymode.plan import Node, Project, Scan
+from querymode.plan.nodes import Node, Project, Scan
 from querymode.sql.scope import Field, Relation, Scope
 from querymode.sql.sources import Derived, Given, Joined, Shared, Source
 

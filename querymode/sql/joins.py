@@ -5,7 +5,7 @@ from __future__ import annotations
 from querymode._abi import CompareOp
 from querymode.expr.nodes import Compare, Expr, Function, IsNull, Literal
 from querymode.expr.trees import all_of
-from querymode.plan import Filter, Join, Node
+from querymode.plan.nodes import Filter, Join, Node
 from querymode.sql.rewrite import used_columns
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ Plans know columns by name alone, so no two columns of one query share one: the 
 
 from __future__ import annotations
 
-from querymode.bind import bind
+from querymode.plan.bind import bind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Names:
-    """The columns of one query. What bind.py asks of a schema, it answers for all of them at once."""
+    """The columns of one query. What plan/bind.py asks of a schema, it answers for all of them at once."""
 
     def __init__(self) -> None:
         self._index: dict[str, int] = {}
@@ -55,7 +55,7 @@ class Names:
             self._types[id(expression)] = known
         return known[1]
 
-    # ---- as bind.py sees it ----
+    # ---- as plan/bind.py sees it ----
 
     def index(self, name: str) -> int:
         return self._index[name]

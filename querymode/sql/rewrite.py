@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from querymode.bind import columns_of
 from querymode.expr.nodes import Column, Expr
 from querymode.expr.trees import map_children, slots_of, substitute
+from querymode.plan.bind import columns_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from sqlglot import exp
 
 from querymode._abi import AggregateOp, ArithmeticOp
 from querymode._call import check
-from querymode.bind import common_type
 from querymode.constant_table import constant_table
 from querymode.expr import literals
 from querymode.expr.nodes import Aggregate, Arithmetic, Cast, Coalesce, Column, Expr, Function, Literal
-from querymode.plan import GroupBy, Node, Project, Repeat, Scan, Union
+from querymode.plan.bind import common_type
+from querymode.plan.nodes import GroupBy, Node, Project, Repeat, Scan, Union
 from querymode.sql.blocks import Block, Built, Outer, SelectBlock
 from querymode.sql.joins import Key, join
 from querymode.sql.scope import Field, Scope

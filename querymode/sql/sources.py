@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from querymode.errors import error
 from querymode.expr.nodes import Column, Expr
-from querymode.plan import Join, Node, Project
+from querymode.plan.nodes import Join, Node, Project
 from querymode.sql.blocks import Built, Outer, Stage
 from querymode.sql.joins import Key, join
 from querymode.sql.rewrite import rename, used_columns

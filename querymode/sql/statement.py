@@ -7,7 +7,7 @@ from sqlglot import exp
 from querymode.constant_table import constant_table
 from querymode.errors import QueryModeError, error
 from querymode.expr.nodes import Column
-from querymode.plan import Node, Project, Scan, Union
+from querymode.plan.nodes import Node, Project, Scan, Union
 from querymode.sql.binder import Binder
 from querymode.sql.constants import type_name
 from querymode.sql.parse import Statement, parse

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from querymode.plan import Node
+    from querymode.plan.nodes import Node
     from querymode.session import QueryMode
     from querymode.sql.cache import Watched
 
@@ -62,7 +62,7 @@ def store(session: QueryMode, text: str, node: Node) -> None:
     global _stored
     if _stored >= _STORED_MAX or tells_of_secrets(text) or has_secrets(session.root):
         return
-    from querymode.descriptor import to_descriptor
+    from querymode.plan.descriptor import to_descriptor
 
     key = _key(session, text)
     if key is None:
@@ -78,7 +78,7 @@ def store(session: QueryMode, text: str, node: Node) -> None:
 
 
 def _decoded(session: QueryMode, stored: list[Any]) -> Stored | None:
-    from querymode.descriptor import from_descriptor
+    from querymode.plan.descriptor import from_descriptor
 
     descriptor, schemas = stored
     watched = _watched(session, descriptor)
@@ -88,7 +88,7 @@ def _decoded(session: QueryMode, stored: list[Any]) -> Stored | None:
 
 def _schemas(root: Node) -> list[str]:
     """The columns of all tables, in the order in which the plan is walked."""
-    from querymode.plan import Scan
+    from querymode.plan.nodes import Scan
 
     found: list[str] = []
     seen: set[int] = set()
@@ -134,7 +134,7 @@ def _tables_state(session: QueryMode) -> str | None:
     """What is registered. None if some of it cannot be written down."""
     if not session._tables:
         return ""
-    from querymode.descriptor import to_descriptor
+    from querymode.plan.descriptor import to_descriptor
 
     try:
         described = [

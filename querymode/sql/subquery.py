@@ -31,7 +31,7 @@ from querymode.expr.nodes import (
     joined,
 )
 from querymode.expr.trees import all_of, substitute
-from querymode.plan import GroupBy, Join, Limit, Node, Project
+from querymode.plan.nodes import GroupBy, Join, Limit, Node, Project
 from querymode.sql.blocks import Outer, SelectBlock
 from querymode.sql.joins import Key, join, separated
 from querymode.sql.rewrite import rename, used_columns

@@ -9,7 +9,7 @@ from querymode.sql.cache import state_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from querymode.plan import Node
+    from querymode.plan.nodes import Node
     from querymode.session import QueryMode
     from querymode.sql.cache import Watched
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from querymode.bind import common_type
 from querymode.constant_table import constant_table
 from querymode.expr import literals
 from querymode.expr.nodes import Cast, Column, Expr, Literal
-from querymode.plan import Node, Project, Scan, Union
+from querymode.plan.bind import common_type
+from querymode.plan.nodes import Node, Project, Scan, Union
 from querymode.sql.blocks import Block, Built, Outer, Stage
 from querymode.sql.expressions import Translator
 from querymode.sql.rewrite import used_columns

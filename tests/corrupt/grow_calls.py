@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from random import Random
 
-from querymode import functions_time
 from querymode._abi import ArithmeticOp, FunctionId, TypeTag
-from querymode.bind import Bound, _constant
 from querymode.errors import QueryModeError
-from querymode.function_table import FUNCTIONS
-from querymode.functions import GENERAL_FUNCTIONS, TEXT_FUNCTIONS, Rule, call_wire
-from querymode.functions_number import NUMBER_FUNCTIONS
-from querymode.functions_time import PARTS, TIME_FUNCTIONS
+from querymode.plan.bind import Bound, _constant
+from querymode.plan.functions import time as functions_time
+from querymode.plan.functions.number import NUMBER_FUNCTIONS
+from querymode.plan.functions.rules import GENERAL_FUNCTIONS, TEXT_FUNCTIONS, Rule, call_wire
+from querymode.plan.functions.table import FUNCTIONS
+from querymode.plan.functions.time import PARTS, TIME_FUNCTIONS
 from querymode.types import INT64, INTERVAL, UTF8, DataType, decimal, time, timestamp
 
 TYPE_CHECKING = False

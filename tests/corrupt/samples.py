@@ -27,7 +27,7 @@ from querymode.expr.nodes import Expr
 from querymode.frame import DataFrame
 from querymode.lower import lower
 from querymode.memory_table import MemoryTable
-from querymode.plan import Scan
+from querymode.plan.nodes import Scan
 from querymode.schema import Schema
 from querymode.session import QueryMode
 from querymode.types import DataType, encode_type, parse_type

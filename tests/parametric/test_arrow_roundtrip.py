@@ -17,7 +17,7 @@ from querymode.execute import local
 from querymode.execute.budget import Budget
 from querymode.execute.limits import Limits
 from querymode.lower import lower
-from querymode.plan import Scan
+from querymode.plan.nodes import Scan
 from querymode.qmcb import decode_columnar_batch
 from querymode.qmcb_table import from_qmcb
 from tests.unit.test_arrow import ARRAYS, arrow_values, check_round_trip

@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 
 from querymode import DataFrame, QueryMode, col
 from querymode.file_table import FileTable
-from querymode.plan import Scan
+from querymode.plan.nodes import Scan
 from tests.parametric.strategies import KINDS, Kind, Table, conditions, words
 from tests.parametric.test_queries import RELAXED, asked, assert_same, check
 from tests.unit.range_server import RangeServer

@@ -495,7 +495,7 @@ def test_the_clock_stands_still() -> None:
 
 def test_dates_of_constants_are_constants() -> None:
     """So that filters by them prune, and a date stays a date where it is compared with one."""
-    from querymode.bind import bind
+    from querymode.plan.bind import bind
     from querymode.schema import Schema
 
     schema = Schema([])

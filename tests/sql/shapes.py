@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from querymode.plan import Join, Node
+from querymode.plan.nodes import Join, Node
 
 
 def shape(node: Node) -> list[str]:

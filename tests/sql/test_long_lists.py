@@ -12,7 +12,7 @@ import pytest
 from querymode import QueryMode, QueryModeError, col
 from querymode.expr.nodes import InList
 from querymode.expr.value_list import ValueList
-from querymode.plan import Filter
+from querymode.plan.nodes import Filter
 from querymode.sql import plan_sql
 from querymode.sql.lift import lift
 

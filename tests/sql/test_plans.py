@@ -11,7 +11,7 @@ import pytest
 from querymode import QueryMode, QueryModeError, col
 from querymode.lower import lower
 from querymode.optimize import optimize
-from querymode.plan import Filter, GroupBy, Limit, Node, Project, Scan, Sort
+from querymode.plan.nodes import Filter, GroupBy, Limit, Node, Project, Scan, Sort
 from querymode.sql import plan_sql
 from tests.sql.shapes import joins, kinds, shape
 

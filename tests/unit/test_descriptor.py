@@ -34,13 +34,13 @@ from querymode import (
     lit,
     when,
 )
-from querymode import plan as plan_module
-from querymode.as_code import _CALLS, _EXPRESSIONS
-from querymode.descriptor import _DECODERS, NODE_DEPTH_MAX
 from querymode.expr import nodes as expr_module
 from querymode.expr.nodes import Literal
 from querymode.expr.trees import slots_of
-from querymode.expression_json import _FORMS, decode_expression, encode_expression
+from querymode.plan import nodes as plan_module
+from querymode.plan.descriptor import _DECODERS, NODE_DEPTH_MAX
+from querymode.plan.expression_json import _FORMS, decode_expression, encode_expression
+from querymode.plan.to_code import _CALLS, _EXPRESSIONS
 from querymode.qmcb import Interval
 from tests.parametric.strategies import calculations, casts, conditions, tables
 from tests.slt.data import tables as sql_tables

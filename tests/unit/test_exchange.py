@@ -18,10 +18,8 @@ from querymode.engine import instance as _wasm
 from querymode.engine.instance import Cancelled, Instance
 from querymode.errors import MemoryExceededError, QueryModeError
 from querymode.expr.literals import encode_value
-from querymode.plan import UNLIMITED
-from querymode.qmcb import decode_columnar_batch
-from querymode.schema import Schema
-from querymode.steps import (
+from querymode.plan.nodes import UNLIMITED
+from querymode.plan.step_bytes import (
     column_at,
     encode_bound,
     encode_limit,
@@ -31,6 +29,8 @@ from querymode.steps import (
     encode_repeat,
     encode_sort,
 )
+from querymode.qmcb import decode_columnar_batch
+from querymode.schema import Schema
 from querymode.types import BOOL, INT64, DataType, encode_type
 
 Key = tuple[bytes, bool, bool]

@@ -18,9 +18,9 @@ from querymode.engine.instance import Instance
 from querymode.errors import QueryModeError
 from querymode.execute import local, stage
 from querymode.expr.nodes import Aggregate, Column
-from querymode.plan import GroupBy, Scan
+from querymode.plan.nodes import GroupBy, Scan
+from querymode.plan.wire import Wire, state_fields
 from querymode.schema import Schema
-from querymode.wire import Wire, state_fields
 from tests.unit.test_exchange import Engine, instance
 
 __all__ = ["instance"]

@@ -35,7 +35,19 @@ from querymode.expr.nodes import (
     unnamed,
 )
 from querymode.file_table import FileTable
-from querymode.plan import Filter, GroupBy, Join, Limit, MapBatches, Node, Project, Repeat, Scan, Sort, Union
+from querymode.plan.nodes import (
+    Filter,
+    GroupBy,
+    Join,
+    Limit,
+    MapBatches,
+    Node,
+    Project,
+    Repeat,
+    Scan,
+    Sort,
+    Union,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -118,7 +130,7 @@ class _Writer:
     def _source(self, table: MemoryTable | FileTable) -> list[str]:
         if not isinstance(table, FileTable) and table.constants is not None:
             return self._constants(table)
-        from querymode.descriptor import encode_table
+        from querymode.plan.descriptor import encode_table
 
         described = encode_table(self._session, table)
         where = described.get("name", described.get("path", described.get("paths")))
@@ -252,7 +264,7 @@ class _Writer:
 
     def _value(self, value: object) -> str:
         """A constant of Python, by the names that are imported for it."""
-        from querymode.expression_json import encode_constant
+        from querymode.plan.expression_json import encode_constant
 
         said = encode_constant(value)
         if not isinstance(said, dict):

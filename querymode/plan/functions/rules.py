@@ -8,9 +8,9 @@ expressions (NULLIF, IF, …) are in REWRITES. The engine's side is wasm/src/pla
 from __future__ import annotations
 
 from querymode._abi import CompareOp, ExpressionTag, FunctionId, TypeTag
-from querymode.bind import Bound, _cast, _castable, _null_of, _said, _unify, unify_all
 from querymode.errors import error
 from querymode.expr.nodes import Case, Coalesce, Compare, Expr, Function, Literal
+from querymode.plan.bind import Bound, _cast, _castable, _null_of, _said, _unify, unify_all
 from querymode.types import BOOL, INT32, INT64, NULL, UTF8, encode_type, is_integer, is_nested, is_vector
 
 TYPE_CHECKING = False

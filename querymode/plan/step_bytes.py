@@ -12,7 +12,7 @@ from querymode import _abi
 from querymode._abi import ExpressionTag, JoinKind, JoinSide, NodeTag
 from querymode.errors import error
 from querymode.expr.literals import encode_text, encode_value
-from querymode.plan import UNLIMITED
+from querymode.plan.nodes import UNLIMITED
 from querymode.types import encode_type
 
 TYPE_CHECKING = False

@@ -17,7 +17,6 @@ everything, may hide above max. NOT is moved inwards first. What is not in the t
 from __future__ import annotations
 
 from querymode._abi import CompareOp, NodeTag
-from querymode.bind import bind_predicate
 from querymode.errors import QueryModeError
 from querymode.expr.literals import encode_value, fit, plain
 from querymode.expr.nodes import (
@@ -34,6 +33,7 @@ from querymode.expr.nodes import (
     Or,
     joined,
 )
+from querymode.plan.bind import bind_predicate
 from querymode.schema import Schema
 from querymode.types import BOOL, INT64, is_nested, is_vector
 
@@ -80,7 +80,7 @@ class Pruning:
 
 def rewrite(predicates: Sequence[Expr], schema: Schema) -> Pruning | None:
     """The filter over statistics, or None where no statistic could rule anything out."""
-    from querymode.steps import encode_plan
+    from querymode.plan.step_bytes import encode_plan
 
     rewriter = _Rewriter(schema)
     terms = [term for term in map(rewriter.might, predicates) if term is not None]

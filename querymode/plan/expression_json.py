@@ -1,4 +1,4 @@
-"""Expressions and constants as JSON, and back: see descriptor.py for what they look like.
+"""Expressions and constants as JSON, and back: see plan/descriptor.py for what they look like.
 
 [kind, part, …]     parts in the order of the class's arguments; FORMS says what each of them is
 """
@@ -52,7 +52,7 @@ _DEPTH_MAX = EXPRESSION_DEPTH_MAX // 2
 
 
 def _malformed(wanted: str, found: object) -> QueryModeError:
-    from querymode.descriptor import malformed
+    from querymode.plan.descriptor import malformed
 
     return malformed(wanted, found)
 

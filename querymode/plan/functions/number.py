@@ -10,7 +10,8 @@ constant: they are part of the result's type.
 from __future__ import annotations
 
 from querymode._abi import ArithmeticOp, FunctionId, TypeTag
-from querymode.bind import (
+from querymode.errors import error
+from querymode.plan.bind import (
     Bound,
     _arithmetic_types,
     _cast,
@@ -20,8 +21,7 @@ from querymode.bind import (
     _said,
     arithmetic_call,
 )
-from querymode.errors import error
-from querymode.functions import Rule, bound_call, check_count, not_taken
+from querymode.plan.functions.rules import Rule, bound_call, check_count, not_taken
 from querymode.types import (
     BOOL,
     FLOAT32,
@@ -42,7 +42,7 @@ from querymode.types import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from querymode.functions import FunctionRule
+    from querymode.plan.functions.rules import FunctionRule
     from querymode.types import DataType
 
 

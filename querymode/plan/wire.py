@@ -1,15 +1,14 @@
-"""Plans on their way to the engine: logical steps, bound to columns, become those of steps.py."""
+"""Plans on their way to the engine: logical steps, bound to columns, become those of plan/step_bytes.py."""
 
 from __future__ import annotations
 
 from querymode._abi import ROWS_IN_ORDER, AggregatePhase, JoinKind, JoinSide, NodeTag
-from querymode.aggregates import BoundCall, encode_aggregate
-from querymode.bind import bind, bind_argument, bind_keys, bind_predicate
 from querymode.expr.nodes import Column
-from querymode.merge_steps import MergeSteps
-from querymode.plan import GroupBy, Sort
-from querymode.schema import Schema
-from querymode.steps import (
+from querymode.plan.aggregates import BoundCall, encode_aggregate
+from querymode.plan.bind import bind, bind_argument, bind_keys, bind_predicate
+from querymode.plan.merge_steps import MergeSteps
+from querymode.plan.nodes import GroupBy, Sort
+from querymode.plan.step_bytes import (
     column_at,
     encode_build,
     encode_in_build,
@@ -22,6 +21,7 @@ from querymode.steps import (
     encode_repeat,
     encode_sort,
 )
+from querymode.schema import Schema
 from querymode.types import BOOL
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from querymode.expr.nodes import Expr
-    from querymode.plan import Filter, Join, Node
+    from querymode.plan.nodes import Filter, Join, Node
     from querymode.types import DataType
 
 

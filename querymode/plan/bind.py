@@ -299,9 +299,9 @@ class _Binder:
     def arithmetic(self, node: Arithmetic, depth: int) -> Bound:
         left, right = self.bind(node.left, depth), self.bind(node.right, depth)
         if is_temporal(left.type) or is_temporal(right.type):
-            from querymode import functions, functions_time  # noqa: F401 the former loads the latter
+            from querymode.plan.functions import time
 
-            return functions_time.arithmetic(node.op, left, right, str(node))
+            return time.arithmetic(node.op, left, right, str(node))
         return arithmetic_call(node.op, left, right, str(node))
 
     def negate(self, node: Negate, depth: int) -> Bound:
@@ -309,9 +309,9 @@ class _Binder:
         if value.type == NULL:
             return _null_of(INT64, value.text)
         if value.type == INTERVAL:
-            from querymode import functions, functions_time  # noqa: F401 the former loads the latter
+            from querymode.plan.functions import time
 
-            return functions_time.negated(value, str(node))
+            return time.negated(value, str(node))
         if not is_numeric(value.type):
             raise error("INVALID_FILTER", f"minus takes a number, but {_said(value)} is not one")
         if is_unsigned(value.type):  # has no negative of its own: the next larger type has
@@ -329,8 +329,8 @@ class _Binder:
         return Bound(found.type, found.wire, found.text, found.value, found.is_literal).fixed()
 
     def function(self, node: Function, depth: int) -> Bound:
-        from querymode.function_table import FUNCTIONS
-        from querymode.functions import REWRITES, check_count
+        from querymode.plan.functions.rules import REWRITES, check_count
+        from querymode.plan.functions.table import FUNCTIONS
 
         if node.name in REWRITES:
             count, meaning = REWRITES[node.name]

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from querymode._abi import AggregateOp
 from querymode._call import check
-from querymode.aggregates import BoundCall
-from querymode.bind import (
+from querymode.errors import error
+from querymode.expr.nodes import Aggregate, Cast, Column, Expr, unnamed
+from querymode.expr.trees import all_of
+from querymode.plan.aggregates import BoundCall
+from querymode.plan.bind import (
     Bound,
     bind,
     bind_argument,
@@ -18,9 +21,6 @@ from querymode.bind import (
     bind_predicate,
     columns_of,
 )
-from querymode.errors import error
-from querymode.expr.nodes import Aggregate, Cast, Column, Expr, unnamed
-from querymode.expr.trees import all_of
 from querymode.schema import Schema
 from querymode.types import BOOL, INT64
 

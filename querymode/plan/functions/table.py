@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from querymode.functions import GENERAL_FUNCTIONS, TEXT_FUNCTIONS
-from querymode.functions_number import NUMBER_FUNCTIONS
-from querymode.functions_time import TIME_FUNCTIONS
+from querymode.plan.functions.number import NUMBER_FUNCTIONS
+from querymode.plan.functions.rules import GENERAL_FUNCTIONS, TEXT_FUNCTIONS
+from querymode.plan.functions.time import TIME_FUNCTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from querymode.functions import FunctionRule
+    from querymode.plan.functions.rules import FunctionRule
 
 FAMILIES = (TEXT_FUNCTIONS, GENERAL_FUNCTIONS, NUMBER_FUNCTIONS, TIME_FUNCTIONS)
 

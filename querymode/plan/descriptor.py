@@ -21,9 +21,14 @@ import json
 
 from querymode._abi import EXPRESSION_DEPTH_MAX
 from querymode.errors import QueryModeError, error
-from querymode.expression_json import decode_constant, decode_expression, encode_constant, encode_expression
 from querymode.file_table import FileTable
-from querymode.plan import (
+from querymode.plan.expression_json import (
+    decode_constant,
+    decode_expression,
+    encode_constant,
+    encode_expression,
+)
+from querymode.plan.nodes import (
     JOIN_KINDS,
     Filter,
     GroupBy,

@@ -7,12 +7,12 @@ is computed in UTC; the engine knows no other zone. wasm/src/plan/function_time.
 from __future__ import annotations
 
 from querymode._abi import ArithmeticOp, DatePart, FunctionId, TimeUnit, TypeTag
-from querymode.bind import Bound, _cast, _constant, _null_of, _said
 from querymode.errors import error
 from querymode.expr import literals
 from querymode.expr.intervals import Interval, moved, parts
 from querymode.expr.nodes import ARITHMETIC_SIGNS
-from querymode.functions import bound_call, check_count, integer, not_taken, text
+from querymode.plan.bind import Bound, _cast, _constant, _null_of, _said
+from querymode.plan.functions.rules import bound_call, check_count, integer, not_taken, text
 from querymode.types import (
     DATE,
     FLOAT64,
@@ -30,7 +30,7 @@ from querymode.types import time as time_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from querymode.functions import FunctionRule
+    from querymode.plan.functions.rules import FunctionRule
     from querymode.types import DataType
 
 TIMESTAMP = timestamp(TimeUnit.MICROSECOND)
@@ -321,7 +321,7 @@ def _real(name: str, argument: Bound) -> Bound:
 def _from_number(name: str, argument: Bound, result: DataType, factor: int = 1) -> Bound:
     number = _whole(name, argument)
     if factor != 1:
-        from querymode.bind import arithmetic_call
+        from querymode.plan.bind import arithmetic_call
 
         number = arithmetic_call(ArithmeticOp.MULTIPLY, number, _constant(factor, factor, INT64, str(factor)))
     return bound_call(name, FunctionId.FROM_NUMBER, result, [number])

@@ -26,10 +26,10 @@ from querymode._abi import (
     NodeTag,
     TypeTag,
 )
-from querymode.bind import aggregate_argument, bind, bind_as, bind_predicate
 from querymode.errors import error
 from querymode.expr.literals import encode_text, encode_value
 from querymode.expr.nodes import AGGREGATE_NAMES, Literal
+from querymode.plan.bind import aggregate_argument, bind, bind_as, bind_predicate
 from querymode.types import (
     BOOL,
     FLOAT32,
