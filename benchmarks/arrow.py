@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow
 
 from benchmarks.harness import Table, race
-from querymode.arrow import from_arrow, from_checked
+from querymode.table.from_arrow import from_arrow, from_checked
 
 ROW_COUNT = 10_000_000
 #: Of data that is not copied on its way in.

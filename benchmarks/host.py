@@ -15,7 +15,7 @@ from querymode._abi import SourceKind
 from querymode.engine import instance as _wasm
 from querymode.engine import pool as _pool
 from querymode.lower import lower
-from querymode.memory_table import HostColumn, MemoryTable, Morsel
+from querymode.table.memory import HostColumn, MemoryTable, Morsel
 
 CALL_SECONDS_MAX = 3e-6
 BATCH_SECONDS_MAX = 60e-6

@@ -54,8 +54,8 @@ class ComputedColumn:
     def _array(self, given: Any) -> Any:
         import pyarrow
 
-        from querymode.arrow import arrow_type
-        from querymode.arrow_checks import check_array
+        from querymode.arrow.checks import check_array
+        from querymode.table.from_arrow import arrow_type
 
         target = arrow_type(self.data_type)
         if isinstance(given, pyarrow.Array | pyarrow.ChunkedArray) and given.type != target:

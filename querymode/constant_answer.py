@@ -10,8 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from querymode.memory_table import HostColumn
     from querymode.qmcb import ColumnarColumn
+    from querymode.table.memory import HostColumn
     from querymode.types import DataType
 
 #: Larger tables are worth an engine.
@@ -23,8 +23,8 @@ def constant_batch(node: Node) -> bytes | None:
     columns = _columns(node)
     if columns is None:
         return None
-    from querymode.constant_table import constant_column
     from querymode.qmcb import ColumnarBatch, encode_columnar_batch
+    from querymode.table.constant import constant_column
 
     made = []
     for (name, data_type), values in zip(node.schema, columns, strict=True):

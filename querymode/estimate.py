@@ -28,7 +28,6 @@ from querymode.expr.nodes import (
     Or,
 )
 from querymode.expr.trees import conjuncts
-from querymode.file_table import FileTable
 from querymode.plan.bind import columns_of
 from querymode.plan.nodes import (
     Filter,
@@ -45,6 +44,7 @@ from querymode.plan.nodes import (
 )
 from querymode.plan.prune import statistic, statistics_fields
 from querymode.schema import Schema
+from querymode.table.files import FileTable
 from querymode.types import is_decimal, is_float, is_integer, is_temporal
 
 TYPE_CHECKING = False

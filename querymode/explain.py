@@ -10,7 +10,6 @@ from functools import partial
 
 from querymode.errors import error
 from querymode.estimate import Estimator
-from querymode.file_table import FileTable
 from querymode.lower import in_order, lower
 from querymode.plan.nodes import (
     Filter,
@@ -26,6 +25,7 @@ from querymode.plan.nodes import (
     Union,
     known_counts,
 )
+from querymode.table.files import FileTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

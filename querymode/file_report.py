@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from querymode.engine.instance import Instance
-    from querymode.file_table import TableFile
     from querymode.flat_footer import Chunk, FlatFooter, Span
     from querymode.store import ByteSource
+    from querymode.table.files import TableFile
     from querymode.types import DataType
 
 # Numbers of parquet.thrift.

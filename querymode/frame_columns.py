@@ -153,7 +153,7 @@ class ColumnMethods(FrameBase):
                 for name, one in given.items()
             )
         if hasattr(given, "empty_table"):  # pyarrow's
-            from querymode.arrow import from_arrow
+            from querymode.table.from_arrow import from_arrow
 
             return from_arrow(given.empty_table()).schema
         raise error(

@@ -19,7 +19,6 @@ from querymode._collector import CollectorPaused
 from querymode.errors import error
 from querymode.expr.nodes import Cast, Column, Expr
 from querymode.expr.trees import substitute
-from querymode.file_table import FileTable
 from querymode.optimize import optimize, reduces
 from querymode.plan.aggregates import depends_on_order, is_splittable
 from querymode.plan.bind import bind, bind_keys, columns_of
@@ -42,6 +41,7 @@ from querymode.plan.prune import rewrite
 from querymode.plan.step_bytes import encode_plan
 from querymode.plan.wire import Wire, state_fields
 from querymode.schema import Schema
+from querymode.table.files import FileTable
 from querymode.types import BOOL, value_size
 
 TYPE_CHECKING = False
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     import pyarrow
 
     from querymode.estimate import Estimator
-    from querymode.memory_table import MemoryTable
     from querymode.plan.merge_steps import MergeSteps
     from querymode.plan.prune import Pruning
+    from querymode.table.memory import MemoryTable
 
 #: Groups that a lane keeps before it hands them on; a table of them fits the second-level cache.
 GROUP_LIMIT = 1 << 16

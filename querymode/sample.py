@@ -7,9 +7,9 @@ where they have an index. Of everything else, and where many rows are wanted, th
 from __future__ import annotations
 
 from querymode.errors import error
-from querymode.file_table import FileTable
-from querymode.memory_table import MemoryTable
 from querymode.plan.nodes import Node, Project, Scan, with_types
+from querymode.table.files import FileTable
+from querymode.table.memory import MemoryTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def sample(frame: DataFrame, count: int, seed: object) -> DataFrame:
 def _in_memory(frame: DataFrame, places: list[int], total: int) -> Node:
     import pyarrow
 
-    from querymode.arrow import arrow_schema, from_checked
+    from querymode.table.from_arrow import arrow_schema, from_checked
 
     few = len(places) * _ROWS_PER_PICK <= total
     picked = _with_rows(frame._node, places) if places and few else None

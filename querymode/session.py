@@ -14,10 +14,10 @@ from querymode._call import opening_gate
 from querymode._secrets import hide
 from querymode._shutdown import guarded, guards_shutdown
 from querymode.errors import TableNotFoundError, error
-from querymode.file_table import Origin
 from querymode.frame import DataFrame
 from querymode.plan.nodes import GroupBy, Node, Scan, is_file_aggregate, known_counts
 from querymode.sql.cache import PlanCache
+from querymode.table.files import Origin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -236,13 +236,13 @@ class QueryMode:
         )
 
     def _arrow_frame(self, data: object, name: str | None) -> DataFrame:
-        from querymode.arrow import from_arrow
+        from querymode.table.from_arrow import from_arrow
 
         return DataFrame(self, Scan(from_arrow(data, name)))
 
     def _text_frame(self, parse: Callable[[], list[bytes]], name: str | None) -> DataFrame:
         """A table of what `parse` makes of a text, within this session's memory."""
-        from querymode.qmcb_table import from_qmcb
+        from querymode.table.from_qmcb import from_qmcb
 
         # It does not wait for running queries to give memory back: the thread that asks may be reading one.
         with self._call():
@@ -261,7 +261,7 @@ class QueryMode:
         self, rows: str | bytes | Iterable[Mapping[str, Any]], name: str | None = None
     ) -> DataFrame:
         """A table from rows (dicts), or from JSON text: an array of objects, or one object a line."""
-        from querymode.text import json_batches
+        from querymode.table.from_text import json_batches
 
         return self._text_frame(lambda: json_batches(rows), name)
 
@@ -277,7 +277,7 @@ class QueryMode:
         infer_types: bool = True,
     ) -> DataFrame:
         """A table from CSV text. Delimiter, header and types are found out unless given."""
-        from querymode.text import csv_batches
+        from querymode.table.from_text import csv_batches
 
         return self._text_frame(
             lambda: csv_batches(
@@ -297,7 +297,7 @@ class QueryMode:
     @_of_session
     def demo(self) -> DataFrame:
         """A few hundred thousand orders, the same on every machine."""
-        from querymode.demo import orders
+        from querymode.table.demo import orders
 
         return self._arrow_frame(orders(), "orders")
 
@@ -347,9 +347,9 @@ class QueryMode:
             return self._execute(node, limits).to_arrow()
         import pyarrow
 
-        from querymode.arrow import arrow_schema
         from querymode.execute import local
         from querymode.lower import lower
+        from querymode.table.from_arrow import arrow_schema
 
         with limits.call(self.memory):
             work = lower(node)
@@ -410,7 +410,7 @@ class QueryMode:
 
 
 def _arrow_export(schema: Schema) -> Callable[[LentBatch], list[pyarrow.RecordBatch]]:
-    from querymode.arrow import copied_batches
+    from querymode.table.from_arrow import copied_batches
 
     return lambda lent: copied_batches(lent, schema)
 

@@ -16,12 +16,12 @@ from querymode.catalog import hive, local
 from querymode.catalog.listing import Found
 from querymode.catalog.union import Member, Union
 from querymode.errors import QueryModeError, error
-from querymode.file_table import FileTable
 from querymode.footer import default_cache, is_settled, load, read_many
 from querymode.store import LocalFile, StoreOptions, display_name
 from querymode.store.access import absolute
 from querymode.store.fetch import IoGate
 from querymode.store.location import local_path, scheme_of
+from querymode.table.files import FileTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

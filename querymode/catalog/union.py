@@ -9,8 +9,8 @@ from __future__ import annotations
 from querymode._abi import TypeTag
 from querymode.catalog import hive
 from querymode.errors import error
-from querymode.file_table import CONSTANT, MISSING, TableFile
 from querymode.schema import Schema
+from querymode.table.files import CONSTANT, MISSING, TableFile
 from querymode.types import NULL
 
 TYPE_CHECKING = False

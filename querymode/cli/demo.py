@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from querymode.cli.table import print_result
-from querymode.demo import QUERIES
 from querymode.session import QueryMode
+from querymode.table.demo import QUERIES
 
 
 def run_demo() -> None:

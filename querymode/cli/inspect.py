@@ -7,8 +7,8 @@ from querymode.cli.table import is_terminal, print_table
 from querymode.cli.values import dump_json, printable, shortened, to_json, to_text
 from querymode.errors import column_not_found, error
 from querymode.file_report import FileReport
-from querymode.file_table import FileTable
 from querymode.plan.nodes import Scan
+from querymode.table.files import FileTable
 from querymode.types import is_nested
 
 TYPE_CHECKING = False

@@ -1,7 +1,7 @@
 """Columns of an answer that the engine lends: where they lie in its memory, until the next call.
 
 What an answer becomes here (Arrow) is made from these views at once, so its bytes are copied once, straight
-to where they stay. The descriptors are those that input comes with (memory_table.py).
+to where they stay. The descriptors are those that input comes with (table/memory.py).
 """
 
 from __future__ import annotations

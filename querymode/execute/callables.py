@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from querymode.arrow import arrow_schema, from_checked, record_batches
-from querymode.arrow_checks import check_array
+from querymode.arrow.checks import check_array
 from querymode.errors import QueryModeError, error
 from querymode.execute.batch import drop_batches
 from querymode.lower import Branch, Stage
@@ -11,6 +10,7 @@ from querymode.plan.nodes import Project, Scan, with_types
 from querymode.plan.wire import Wire
 from querymode.qmcb import decode_columnar_batch
 from querymode.schema import Schema
+from querymode.table.from_arrow import arrow_schema, from_checked, record_batches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

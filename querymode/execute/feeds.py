@@ -12,9 +12,9 @@ from contextlib import suppress
 
 from querymode._abi import OutputState, SourceKind
 from querymode.execute.kept import forget_dead_tables, keeps, kept_columns, kept_count, table_id
-from querymode.file_table import FileTable
-from querymode.memory_table import MemoryTable
 from querymode.plan.prune import rewrite
+from querymode.table.files import FileTable
+from querymode.table.memory import MemoryTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from querymode.engine.instance import Instance, Output
     from querymode.execute.top_bound import TopBound
-    from querymode.file_table import FileTable
     from querymode.flat_footer import FlatFooter
     from querymode.plan.prune import Pruning
     from querymode.store import ByteSource
     from querymode.store.fetch import IoGate, Ticket
+    from querymode.table.files import FileTable
 
     T = TypeVar("T")
 

@@ -9,7 +9,7 @@ import threading
 import weakref
 
 from querymode.errors import MemoryExceededError
-from querymode.memory_table import MemoryTable
+from querymode.table.memory import MemoryTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

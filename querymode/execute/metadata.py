@@ -6,7 +6,6 @@ from querymode._abi import AggregateOp, CompareOp
 from querymode.engine.one_task import on_instance
 from querymode.execute.files import ask_statistics
 from querymode.expr.nodes import Aggregate, And, Column, Compare, Expr, IsNull, Not, Or
-from querymode.file_table import FileTable
 from querymode.plan.nodes import Filter, GroupBy, Node, Rows, Scan
 from querymode.plan.prune import statistic, statistics_fields
 from querymode.plan.wire import plan_over
@@ -19,6 +18,7 @@ from querymode.qmcb import (
     read_column_value,
 )
 from querymode.schema import Schema
+from querymode.table.files import FileTable
 from querymode.types import is_nested, is_vector
 
 TYPE_CHECKING = False

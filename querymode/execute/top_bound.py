@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from querymode.engine.instance import Instance
-    from querymode.file_table import FileTable
     from querymode.lower import TopKey
     from querymode.qmcb import ColumnarColumn
+    from querymode.table.files import FileTable
     from querymode.types import DataType
 
     T = TypeVar("T")

@@ -21,7 +21,6 @@ import json
 
 from querymode._abi import EXPRESSION_DEPTH_MAX
 from querymode.errors import QueryModeError, error
-from querymode.file_table import FileTable
 from querymode.plan.expression_json import (
     decode_constant,
     decode_expression,
@@ -41,6 +40,7 @@ from querymode.plan.nodes import (
     Sort,
     Union,
 )
+from querymode.table.files import FileTable
 from querymode.types import parse_type
 
 TYPE_CHECKING = False
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from querymode.expr.nodes import Aggregate, Expr
-    from querymode.memory_table import MemoryTable
     from querymode.session import QueryMode
+    from querymode.table.memory import MemoryTable
 
 VERSION = 1
 #: Deeper plans cannot be planned.
@@ -400,8 +400,8 @@ def _registered(session: QueryMode, name: str) -> MemoryTable | FileTable:
 
 
 def _constant_table(given: dict[str, Any]) -> MemoryTable:
-    from querymode.constant_table import constant_table
     from querymode.expr import literals
+    from querymode.table.constant import constant_table
 
     fields = []
     for pair in _list(given["columns"], "columns are a list"):

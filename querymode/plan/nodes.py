@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    from querymode.file_table import FileTable
     from querymode.lower import Stage
-    from querymode.memory_table import MemoryTable
+    from querymode.table.files import FileTable
+    from querymode.table.memory import MemoryTable
     from querymode.types import DataType
 
 #: More rows than there are.
@@ -428,6 +428,6 @@ def is_file_aggregate(node: Node) -> bool:
     """Aggregates over whole files, which their footers may answer."""
     if not isinstance(node, GroupBy) or node.keys or not isinstance(node.input, Scan):
         return False
-    from querymode.file_table import FileTable
+    from querymode.table.files import FileTable
 
     return isinstance(node.input.source, FileTable)

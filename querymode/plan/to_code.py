@@ -34,7 +34,6 @@ from querymode.expr.nodes import (
     Then,
     unnamed,
 )
-from querymode.file_table import FileTable
 from querymode.plan.nodes import (
     Filter,
     GroupBy,
@@ -48,14 +47,15 @@ from querymode.plan.nodes import (
     Sort,
     Union,
 )
+from querymode.table.files import FileTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-    from querymode.memory_table import MemoryTable
     from querymode.session import QueryMode
+    from querymode.table.memory import MemoryTable
 
 _WIDTH = 100
 

@@ -6,7 +6,6 @@ from sqlglot import exp
 
 from querymode._abi import AggregateOp, ArithmeticOp
 from querymode._call import check
-from querymode.constant_table import constant_table
 from querymode.expr import literals
 from querymode.expr.nodes import Aggregate, Arithmetic, Cast, Coalesce, Column, Expr, Function, Literal
 from querymode.plan.bind import common_type
@@ -14,6 +13,7 @@ from querymode.plan.nodes import GroupBy, Node, Project, Repeat, Scan, Union
 from querymode.sql.blocks import Block, Built, Outer, SelectBlock
 from querymode.sql.joins import Key, join
 from querymode.sql.scope import Field, Scope
+from querymode.table.constant import constant_table
 from querymode.types import INT64, UTF8
 
 TYPE_CHECKING = False

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from querymode.constant_table import constant_table
 from querymode.errors import QueryModeError, error
 from querymode.expr.nodes import Column
 from querymode.plan.nodes import Node, Project, Scan, Union
 from querymode.sql.binder import Binder
 from querymode.sql.constants import type_name
 from querymode.sql.parse import Statement, parse
+from querymode.table.constant import constant_table
 from querymode.types import UTF8
 
 TYPE_CHECKING = False

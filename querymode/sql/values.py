@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from querymode.constant_table import constant_table
 from querymode.expr import literals
 from querymode.expr.nodes import Cast, Column, Expr, Literal
 from querymode.plan.bind import common_type
@@ -13,6 +12,7 @@ from querymode.sql.blocks import Block, Built, Outer, Stage
 from querymode.sql.expressions import Translator
 from querymode.sql.rewrite import used_columns
 from querymode.sql.scope import Field, Scope
+from querymode.table.constant import constant_table
 from querymode.types import INT8, NULL
 
 TYPE_CHECKING = False

@@ -12,9 +12,9 @@ import pytest
 
 from querymode import __version__
 from querymode.cli import main
-from querymode.demo import ORDER_COUNT, QUERIES, orders
 from querymode.engine.instance import load_wasm
 from querymode.session import QueryMode
+from querymode.table.demo import ORDER_COUNT, QUERIES, orders
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:

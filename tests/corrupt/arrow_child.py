@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from querymode import QueryMode, QueryModeError
-from querymode.arrow import from_arrow
+from querymode.table.from_arrow import from_arrow
 from tests.corrupt import arrow_cases as cases
 from tests.unit.test_arrow import arrow_values, table_values
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow
 
 from querymode import QueryModeError
-from querymode.arrow import from_arrow
-from querymode.arrow_checks import ArrowArray, exported_array
-from querymode.arrow_foreign import _ArrowArrayStream, _Get, _Release
+from querymode.arrow.checks import ArrowArray, exported_array
+from querymode.arrow.foreign import _ArrowArrayStream, _Get, _Release
+from querymode.table.from_arrow import from_arrow
 from tests.unit.test_arrow import table_values
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import pytest
 
 from querymode import QueryMode, QueryModeError
 from querymode._call import Call
-from querymode.arrow import from_arrow
-from querymode.arrow_checks import check_table
+from querymode.arrow.checks import check_table
+from querymode.table.from_arrow import from_arrow
 from tests.corrupt import arrow_cases
 from tests.unit.test_arrow import arrow_values, table_values
 

@@ -21,10 +21,10 @@ from thriftpy2.transport import TMemoryBuffer
 
 from querymode import flat_footer as ff
 from querymode import types
-from querymode.arrow import from_arrow
 from querymode.engine.one_task import flat_footer
 from querymode.errors import QueryModeError
 from querymode.flat_footer import FlatFooter
+from querymode.table.from_arrow import from_arrow
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from querymode import QueryMode
-from querymode.demo import QUERIES, orders
+from querymode.table.demo import QUERIES, orders
 from tests.limits.child import run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS")
@@ -65,7 +65,7 @@ def test_many_threads(limit: int) -> None:
     """More instances than address space: those that start are right, others say why they did not."""
     script = """
 from querymode import QueryMode, col
-from querymode.demo import orders
+from querymode.table.demo import orders
 session = QueryMode.local(threads=2)
 frame = session.register("orders", orders(20_000))
 expected = frame.agg(col("quantity").sum().alias("s")).rows

@@ -13,7 +13,7 @@ from querymode import QueryMode, _abi, col
 from querymode._abi import NodeTag, SourceKind
 from querymode.engine import instance as _wasm
 from querymode.engine import pool as _pool
-from querymode.memory_table import HostColumn, Layout
+from querymode.table.memory import HostColumn, Layout
 from querymode.types import INT64, encode_type
 from tests.limits.child import MIB, PEAK, run
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from querymode import QueryMode, col
-from querymode.demo import orders
 from querymode.engine import instance as _wasm
 from querymode.engine import pool as _pool
 from querymode.errors import QueryModeError
 from querymode.frame import DataFrame
+from querymode.table.demo import orders
 from tests.limits.child import MIB, run
 
 BUDGET = 256 * MIB
@@ -144,7 +144,7 @@ from querymode import QueryMode, col
 from querymode.engine import pool as _pool
 from querymode.engine import instance as _wasm
 from querymode.engine import threads
-from querymode.demo import orders
+from querymode.table.demo import orders
 from querymode.errors import QueryModeError
 threads.IDLE_SECONDS = 0.3
 _pool.pool().idle_seconds = 0.3

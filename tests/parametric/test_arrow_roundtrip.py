@@ -11,15 +11,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from querymode import arrow
-from querymode.arrow import arrow_schema, from_arrow, to_arrow
 from querymode.execute import local
 from querymode.execute.budget import Budget
 from querymode.execute.limits import Limits
 from querymode.lower import lower
 from querymode.plan.nodes import Scan
 from querymode.qmcb import decode_columnar_batch
-from querymode.qmcb_table import from_qmcb
+from querymode.table import from_arrow as arrow
+from querymode.table.from_arrow import arrow_schema, from_arrow, to_arrow
+from querymode.table.from_qmcb import from_qmcb
 from tests.unit.test_arrow import ARRAYS, arrow_values, check_round_trip
 
 struct_type: Any = pa.struct

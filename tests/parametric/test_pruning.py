@@ -27,8 +27,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querymode import DataFrame, QueryMode, col
-from querymode.file_table import FileTable
 from querymode.plan.nodes import Scan
+from querymode.table.files import FileTable
 from tests.parametric.strategies import KINDS, Kind, Table, conditions, words
 from tests.parametric.test_queries import RELAXED, asked, assert_same, check
 from tests.unit.range_server import RangeServer

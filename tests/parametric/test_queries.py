@@ -292,7 +292,7 @@ def test_group_by(table: Table, data: Any) -> None:
 def test_many_lanes(table: Table, data: Any, rows: int) -> None:
     """A few rows a lane: what lanes do on their own and what is done once must agree."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("querymode.arrow.morsel_rows", lambda size, count: rows)
+        patch.setattr("querymode.table.from_arrow.morsel_rows", lambda size, count: rows)
         frame = frame_of(table)
     check_any_query(table, frame, data)
 
@@ -302,7 +302,7 @@ def test_many_lanes(table: Table, data: Any, rows: int) -> None:
 def test_many_chunks(table: Table, data: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if data.draw(st.booleans()):
-            patch.setattr("querymode.arrow.morsel_rows", lambda size, count: 16_384)
+            patch.setattr("querymode.table.from_arrow.morsel_rows", lambda size, count: 16_384)
         frame = frame_of(table)
     check_any_query(table, frame, data)
 
@@ -354,7 +354,7 @@ def test_threads_and_budgets_change_nothing(table: Table, data: Any, rows: int) 
     answers = []
     for settings_of in ({"threads": 1}, {"threads": 2}, {"threads": 8}, {"threads": 3, "memory": "64MiB"}):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("querymode.arrow.morsel_rows", lambda size, count: rows)
+            patch.setattr("querymode.table.from_arrow.morsel_rows", lambda size, count: rows)
             frame = QueryMode.local(**settings_of).register("t", table.arrow)
         answers.append([query(frame).to_arrow() for query in queries])
     for other in answers[1:]:

@@ -14,14 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from querymode import arrow, memory_table, types
+from querymode import types
 from querymode._abi import TimeUnit, TypeTag
-from querymode.arrow import arrow_schema, arrow_type, from_arrow, to_arrow
 from querymode.errors import InvalidFormatError, NotSupportedError, SchemaMismatchError
-from querymode.memory_table import CHUNK_ROWS, MORSEL_SIZE_MAX, HostColumn, MemoryTable
 from querymode.qmcb import ColumnarBatch, ColumnarColumn, decode_columnar_batch, encode_columnar_batch
-from querymode.qmcb_table import from_qmcb
 from querymode.schema import Schema
+from querymode.table import from_arrow as arrow
+from querymode.table import memory as memory_table
+from querymode.table.from_arrow import arrow_schema, arrow_type, from_arrow, to_arrow
+from querymode.table.from_qmcb import from_qmcb
+from querymode.table.memory import CHUNK_ROWS, MORSEL_SIZE_MAX, HostColumn, MemoryTable
 
 # ---- two slow readings of the same values ----
 
@@ -762,6 +764,9 @@ def test_offsets_that_fall_are_refused() -> None:
 
 def test_import_is_cheap() -> None:
     """Tables of text and rows must not pay for Arrow."""
-    code = "import sys, querymode.arrow, querymode.qmcb_table; print({'numpy', 'pyarrow'} & set(sys.modules))"
+    code = (
+        "import sys, querymode.table.from_arrow, querymode.table.from_qmcb; "
+        "print({'numpy', 'pyarrow'} & set(sys.modules))"
+    )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "set()"

@@ -20,9 +20,9 @@ from querymode import QueryModeError, footer
 from querymode.catalog import open_table
 from querymode.catalog.hive import partition_values
 from querymode.catalog.pattern import matches, split_pattern
-from querymode.file_table import CONSTANT, MISSING, FileTable
 from querymode.footer import FooterCache
 from querymode.store import StoreOptions
+from querymode.table.files import CONSTANT, MISSING, FileTable
 from querymode.types import decode_type
 from tests.unit.range_server import RangeServer
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 from querymode._abi import LISTED, ArithmeticOp, ExpressionTag, NodeTag, OutputState, SourceKind, TypeTag
-from querymode.arrow import from_arrow, to_arrow
 from querymode.engine import instance as _wasm
 from querymode.engine.instance import Cancelled, Instance
 from querymode.errors import MemoryExceededError, QueryModeError
@@ -31,6 +30,7 @@ from querymode.plan.step_bytes import (
 )
 from querymode.qmcb import decode_columnar_batch
 from querymode.schema import Schema
+from querymode.table.from_arrow import from_arrow, to_arrow
 from querymode.types import BOOL, INT64, DataType, encode_type
 
 Key = tuple[bytes, bool, bool]

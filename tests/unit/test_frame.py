@@ -56,7 +56,7 @@ def refused(code: str, ask: Any) -> str:
 )
 @pytest.mark.parametrize("rows", [1, 7, 1 << 20])
 def test_limit_and_offset(query: Any, expected: Any, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("querymode.arrow.morsel_rows", lambda size, count: rows)
+    monkeypatch.setattr("querymode.table.from_arrow.morsel_rows", lambda size, count: rows)
     frame = query(QueryMode.from_arrow(pa.table({"n": list(range(100))})))
     assert numbers(frame) == list(expected)
     assert frame.count() == len(expected)

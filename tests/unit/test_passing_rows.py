@@ -13,7 +13,6 @@ import pytest
 
 from querymode import QueryMode
 from querymode._abi import ROWS_PASS, UNDIVIDED, AggregateOp, AggregatePhase, SourceKind
-from querymode.arrow import from_arrow
 from querymode.engine.instance import Instance
 from querymode.errors import QueryModeError
 from querymode.execute import local, stage
@@ -21,6 +20,7 @@ from querymode.expr.nodes import Aggregate, Column
 from querymode.plan.nodes import GroupBy, Scan
 from querymode.plan.wire import Wire, state_fields
 from querymode.schema import Schema
+from querymode.table.from_arrow import from_arrow
 from tests.unit.test_exchange import Engine, instance
 
 __all__ = ["instance"]

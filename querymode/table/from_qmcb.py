@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from querymode._abi import TypeTag
 from querymode.errors import error
-from querymode.memory_table import HostColumn, MemoryTable, Morsel, cut_morsels, morsel_rows, view_bytes
 from querymode.qmcb import decode_columnar_batch
 from querymode.schema import Schema
+from querymode.table.memory import HostColumn, MemoryTable, Morsel, cut_morsels, morsel_rows, view_bytes
 from querymode.types import has_offsets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from querymode.memory_table import Buffer
     from querymode.qmcb import ColumnarColumn
+    from querymode.table.memory import Buffer
 
 
 def from_qmcb(batches: Sequence[bytes], name: str | None = None) -> MemoryTable:

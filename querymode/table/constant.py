@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from querymode._abi import TypeTag
 from querymode.expr import literals
-from querymode.memory_table import HostColumn, MemoryTable, Morsel
 from querymode.schema import Schema
+from querymode.table.memory import HostColumn, MemoryTable, Morsel
 from querymode.types import NULL, has_offsets
 
 TYPE_CHECKING = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 
-from querymode.memory_table import cut_lanes
+from querymode.table.memory import cut_lanes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

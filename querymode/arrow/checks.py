@@ -5,7 +5,7 @@ own full validation finds nearly everything; what is done here is done around it
 
 - Arrays that begin before their first row, and maps with NULL keys, are found in what pyarrow exports of an
   array: validation would read outside of the buffers of the former, and merely looking at the latter ends the
-  process. (arrow_foreign.py looks for them before pyarrow makes a table.)
+  process. (arrow/foreign.py looks for them before pyarrow makes a table.)
 - pyarrow validates the whole child of every slice of a nested array, which takes quadratic time where a table
   is cut into many. So each level is validated with children of no type, and each child once.
 - The end of a day, 24:00:00, is a time here, as it is in DuckDB.

@@ -11,7 +11,7 @@ own buffers. Some types have no twin here and come out as another one:
 
 int128 comes out as decimal128(38, 0), the only 16-byte integer Arrow has.
 
-Unions have no columns here and are refused. What comes from outside is checked before (arrow_checks.py).
+Unions have no columns here and are refused. What comes from outside is checked before (arrow/checks.py).
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from struct import unpack_from
 from querymode import types
 from querymode._abi import TimeUnit, TypeTag
 from querymode._call import check
-from querymode.arrow_checks import check_table
-from querymode.arrow_foreign import table_of_array, table_of_batches, table_of_stream
+from querymode.arrow.checks import check_table
+from querymode.arrow.foreign import table_of_array, table_of_batches, table_of_stream
 from querymode.engine.lent import LentColumn
 from querymode.errors import QueryModeError, error
-from querymode.memory_table import (
+from querymode.schema import Schema
+from querymode.table.memory import (
     HostColumn,
     MemoryTable,
     Morsel,
@@ -35,7 +36,6 @@ from querymode.memory_table import (
     morsel_rows,
     view_bytes,
 )
-from querymode.schema import Schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

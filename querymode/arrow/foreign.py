@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 
 from querymode._call import check
-from querymode.arrow_checks import ArrowArray, capsule_address, check_places, exported_array
+from querymode.arrow.checks import ArrowArray, capsule_address, check_places, exported_array
 from querymode.errors import error
 
 TYPE_CHECKING = False
