@@ -20,7 +20,7 @@ import pyarrow.parquet
 
 from benchmarks.harness import Table, seconds
 from querymode import QueryMode, col
-from querymode.footer import default_cache
+from querymode.format.parquet.footer import default_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

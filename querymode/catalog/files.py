@@ -16,7 +16,7 @@ from querymode.catalog import hive, local
 from querymode.catalog.listing import Found
 from querymode.catalog.union import Member, Union
 from querymode.errors import QueryModeError, error
-from querymode.footer import default_cache, is_settled, load, read_many
+from querymode.format.parquet.footer import default_cache, is_settled, load, read_many
 from querymode.store import LocalFile, StoreOptions, display_name
 from querymode.store.access import absolute
 from querymode.store.fetch import IoGate
@@ -27,8 +27,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from querymode.flat_footer import FlatFooter
-    from querymode.footer import FooterCache
+    from querymode.format.parquet.flat_footer import FlatFooter
+    from querymode.format.parquet.footer import FooterCache
     from querymode.store import ByteSource
     from querymode.store.fetch import Opening
     from querymode.store.local import FileIdentity

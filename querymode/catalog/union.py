@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from querymode.errors import QueryModeError
-    from querymode.flat_footer import FlatFooter
+    from querymode.format.parquet.flat_footer import FlatFooter
     from querymode.store import ByteSource
     from querymode.types import DataType
 
@@ -54,7 +54,7 @@ class Union:
         self._index: dict[str, int] = {}
         #: By column, the file that brought it up.
         self._origins: list[Member] = []
-        #: Places by columns of a file; files that have the same share the object, see footer.py.
+        #: Places by columns of a file; files that have the same share the object.
         self._places: dict[int, tuple[bytes, ...]] = {}
         self._constants: dict[tuple[str, str | None], bytes] = {}
         self._unite()

@@ -6,7 +6,7 @@ from querymode.cli.rows import open_table
 from querymode.cli.table import is_terminal, print_table
 from querymode.cli.values import dump_json, printable, shortened, to_json, to_text
 from querymode.errors import column_not_found, error
-from querymode.file_report import FileReport
+from querymode.format.parquet.report import FileReport
 from querymode.plan.nodes import Scan
 from querymode.table.files import FileTable
 from querymode.types import is_nested
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
-    from querymode.file_report import SchemaNode
+    from querymode.format.parquet.report import SchemaNode
     from querymode.frame import DataFrame
 
 #: Lines of a list of files, nodes, row groups, chunks or pages, unless somebody picked them.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from querymode.engine.instance import Instance, Output
     from querymode.execute.top_bound import TopBound
-    from querymode.flat_footer import FlatFooter
+    from querymode.format.parquet.flat_footer import FlatFooter
     from querymode.plan.prune import Pruning
     from querymode.store import ByteSource
     from querymode.store.fetch import IoGate, Ticket

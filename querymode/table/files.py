@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from querymode.execute.top_bound import Zone
-    from querymode.flat_footer import FlatFooter
+    from querymode.format.parquet.flat_footer import FlatFooter
     from querymode.schema import Schema
     from querymode.store import ByteSource
 

@@ -19,11 +19,11 @@ import thriftpy2
 from thriftpy2.protocol.compact import TCompactProtocol
 from thriftpy2.transport import TMemoryBuffer
 
-from querymode import flat_footer as ff
 from querymode import types
 from querymode.engine.one_task import flat_footer
 from querymode.errors import QueryModeError
-from querymode.flat_footer import FlatFooter
+from querymode.format.parquet import flat_footer as ff
+from querymode.format.parquet.flat_footer import FlatFooter
 from querymode.table.from_arrow import from_arrow
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus"

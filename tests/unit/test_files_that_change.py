@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode, QueryModeError, col
-from querymode.file_report import FileReport
-from querymode.footer import is_settled
+from querymode.format.parquet.footer import is_settled
+from querymode.format.parquet.report import FileReport
 from querymode.frame import DataFrame
 from querymode.store import LocalFile, Patience, open_source
 

@@ -20,10 +20,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from querymode import QueryModeError, footer
+from querymode import QueryModeError
 from querymode.engine.one_task import on_instance
-from querymode.flat_footer import FlatFooter
-from querymode.footer import FooterCache
+from querymode.format.parquet import footer
+from querymode.format.parquet.flat_footer import FlatFooter
+from querymode.format.parquet.footer import FooterCache
 from querymode.store import ByteSource, BytesSource, CountingSource, StoreOptions, open_source, vip_cache
 from querymode.store.fetch import IoGate
 from querymode.store.private_cache import PrivateCache
@@ -511,7 +512,7 @@ def test_another_engine_finds_nothing(
 
 PROCESS = """
 import sys
-from querymode import footer
+from querymode.format.parquet import footer
 from querymode.store.private_cache import PrivateCache
 from querymode.store import open_source
 folder, count, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

@@ -14,7 +14,7 @@ from querymode._call import deadline
 from querymode.engine.one_task import on_instance
 from querymode.errors import QueryModeError, error
 from querymode.execute.files import open_file
-from querymode.flat_footer import ALL_DICTIONARY, MAX, MIN, Array
+from querymode.format.parquet.flat_footer import ALL_DICTIONARY, MAX, MIN, Array
 from querymode.qmcb import column_values, columnar_batch_to_rows, decode_columnar_batch
 from querymode.store.fetch import IoGate
 from querymode.store.source import Touched
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from querymode.engine.instance import Instance
-    from querymode.flat_footer import Chunk, FlatFooter, Span
+    from querymode.format.parquet.flat_footer import Chunk, FlatFooter, Span
     from querymode.store import ByteSource
     from querymode.table.files import TableFile
     from querymode.types import DataType
@@ -85,7 +85,7 @@ class SchemaNode:
         return found
 
 
-#: See flat_footer.py: where the size of the columns stands. Records follow them.
+#: See format/parquet/flat_footer.py: where the size of the columns stands. Records follow them.
 _COLUMNS_SIZE = struct.Struct("<24xI")
 
 

@@ -23,8 +23,8 @@ from querymode._call import check, claim, current
 from querymode._version import __version__
 from querymode.engine.one_task import engine_share, on_instance
 from querymode.errors import QueryModeError, error
-from querymode.flat_footer import VERSION as FLAT_VERSION
-from querymode.flat_footer import FlatFooter
+from querymode.format.parquet.flat_footer import VERSION as FLAT_VERSION
+from querymode.format.parquet.flat_footer import FlatFooter
 from querymode.store.fetch import IoGate
 from querymode.store.private_cache import PrivateCache, entry_key
 from querymode.store.vip_cache import VipCache
@@ -342,7 +342,7 @@ def _located(item: _Pending, failure: QueryModeError) -> QueryModeError:
 
 #: Files of one table mostly have the same columns: decoded once, kept once.
 _fields: VipCache[Fields] = VipCache(16 * MIB, 1024)
-#: See flat_footer.py: where the size of the columns stands.
+#: See format/parquet/flat_footer.py: where the size of the columns stands.
 _COLUMNS_SIZE = struct.Struct("<24xI")
 
 
@@ -481,7 +481,7 @@ def _disk_key(identity: Hashable) -> bytes:
 def _engine_stamp() -> str:
     """Differs after every build; reading and hashing the module would take as long as all the rest."""
     try:
-        status = os.stat(os.path.join(os.path.dirname(__file__), "querymode.wasm"))
+        status = os.stat(os.path.join(os.path.dirname(__file__), "..", "..", "querymode.wasm"))
     except OSError:
         return ""  # inside a zip, whose version says enough
     return f"{status.st_size} {status.st_mtime_ns}"
