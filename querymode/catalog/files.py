@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from functools import partial
 
 from querymode._collector import CollectorPaused
-from querymode.catalog import hive, local
+from querymode.catalog import disk as local
+from querymode.catalog import hive
 from querymode.catalog.listing import Found
-from querymode.catalog.union import Member, Union
+from querymode.catalog.one_schema import Member, Union
 from querymode.errors import QueryModeError, error
 from querymode.format.parquet.footer import default_cache, is_settled, load, read_many
 from querymode.store import LocalFile, StoreOptions, display_name

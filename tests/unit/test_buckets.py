@@ -6,8 +6,9 @@ import doctest
 
 import pytest
 
-from querymode import QueryModeError, buckets
-from querymode.buckets import check_buckets, fnv1a_32, resolve_bucket, root_key
+from querymode import QueryModeError
+from querymode.catalog import buckets
+from querymode.catalog.buckets import check_buckets, fnv1a_32, resolve_bucket, root_key
 
 FOUR = ["b0", "b1", "b2", "b3"]
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode, QueryModeError
-from querymode.catalog import local
+from querymode.catalog import disk as local
 
 
 def write(path: Path) -> Path:

@@ -519,7 +519,7 @@ def test_errors_survive_pickling(tmp_path: Path) -> None:
 
 def test_importing_brings_only_the_standard_library() -> None:
     script = (
-        "import sys, querymode.store, querymode.store.fetch, querymode.buckets; "
+        "import sys, querymode.store, querymode.store.fetch, querymode.catalog.buckets; "
         "heavy = {'urllib3', 'boto3', 'botocore', 'numpy', 'typing', 'dataclasses', 'ssl', 'http'}; "
         "print(*sorted(heavy & set(sys.modules)))"
     )
