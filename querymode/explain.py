@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import partial
 
 from querymode.errors import error
-from querymode.estimate import Estimator
 from querymode.lower import in_order, lower
+from querymode.optimize.estimate import Estimator
 from querymode.plan.nodes import (
     Filter,
     GroupBy,

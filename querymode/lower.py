@@ -19,7 +19,7 @@ from querymode._collector import CollectorPaused
 from querymode.errors import error
 from querymode.expr.nodes import Cast, Column, Expr
 from querymode.expr.trees import substitute
-from querymode.optimize import optimize, reduces
+from querymode.optimize.pushdown import optimize, reduces
 from querymode.plan.aggregates import depends_on_order, is_splittable
 from querymode.plan.bind import bind, bind_keys, columns_of
 from querymode.plan.nodes import (
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    from querymode.estimate import Estimator
+    from querymode.optimize.estimate import Estimator
     from querymode.plan.merge_steps import MergeSteps
     from querymode.plan.prune import Pruning
     from querymode.table.memory import MemoryTable
@@ -503,7 +503,7 @@ class _Lowering:
 
     def _reduces(self, node: Join) -> bool:
         if self._estimator is None:
-            from querymode.estimate import Estimator
+            from querymode.optimize.estimate import Estimator
 
             self._estimator = Estimator()
         return reduces(node, self._estimator)

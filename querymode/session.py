@@ -360,10 +360,10 @@ class QueryMode:
     def _known_batch(self, node: Node) -> bytes | None:
         """The answer, where it is known without running anything."""
         if not is_file_aggregate(node):
-            from querymode.constant_answer import constant_batch
+            from querymode.optimize.constant_answers import constant_batch
 
             return constant_batch(node)
-        from querymode.execute.metadata import known_batch
+        from querymode.optimize.footer_answers import known_batch
 
         return known_batch(node)
 

@@ -10,7 +10,7 @@ import pytest
 
 from querymode import QueryMode, QueryModeError, col
 from querymode.lower import lower
-from querymode.optimize import optimize
+from querymode.optimize.pushdown import optimize
 from querymode.plan.nodes import Filter, GroupBy, Limit, Node, Project, Scan, Sort
 from querymode.sql import plan_sql
 from tests.sql.shapes import joins, kinds, shape

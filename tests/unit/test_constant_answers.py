@@ -6,9 +6,9 @@ import duckdb
 import pytest
 
 from querymode import QueryMode
-from querymode.constant_answer import constant_batch
 from querymode.execute import local
 from querymode.lower import lower
+from querymode.optimize.constant_answers import constant_batch
 from querymode.result import Result
 
 CONSTANT = [

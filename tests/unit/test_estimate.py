@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from querymode import Expr, QueryMode, col, estimate, lit
-from querymode.estimate import Estimator
+from querymode import Expr, QueryMode, col, lit
 from querymode.frame import DataFrame
+from querymode.optimize import estimate
+from querymode.optimize.estimate import Estimator
 
 ROWS = 10_000
 FIRST_DAY = dt.date(2020, 1, 1)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Protocol
 
-    from querymode.estimate import Estimate, Estimator
     from querymode.expr.nodes import Expr
+    from querymode.optimize.estimate import Estimate, Estimator
     from querymode.plan.nodes import Node
 
     class Reductions(Protocol):

@@ -5,7 +5,7 @@
     filters        go down to the scans, and become keys of joins on their way
     joins          inner, semi and anti ones are put in an order by estimated size; the smaller side is built
     reduction      the large side of a semi, anti or left join is cut down to the keys of the small one first
-    distinct       what is counted once for every value is grouped by it (distinct.py)
+    distinct       what is counted once for every value is grouped by it (optimize/count_distinct.py)
 
 A node that several others read is rewritten once, and stays one node.
 """
@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from querymode._abi import CompareOp
 from querymode._call import check
-from querymode.common import share
 from querymode.expr.nodes import And, Between, Column, Compare, Expr, InList, IsNull, Like, Literal, Not, Or
 from querymode.expr.trees import all_of, column_uses, columns_in, conjuncts, identity, parts_of, substitute
-from querymode.fold import fold
-from querymode.join_order import Order, Reducer
+from querymode.optimize.common_subexpressions import share
+from querymode.optimize.fold_constants import fold
+from querymode.optimize.join_order import Order, Reducer
 from querymode.plan.nodes import (
     Filter,
     GroupBy,
@@ -40,7 +40,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from querymode.estimate import Estimate, Estimator
+    from querymode.optimize.estimate import Estimate, Estimator
 
 #: A side is cut down first where it has so many times the rows of the other.
 REDUCE_FACTOR = 4
@@ -60,7 +60,7 @@ def optimize(node: Node) -> Node:
 
 def _with_fewer_keys(node: Node) -> Node:
     if isinstance(node, GroupBy):
-        from querymode.fewer_keys import fewer_keys
+        from querymode.optimize.redundant_keys import fewer_keys
 
         return fewer_keys(node) or node
     if isinstance(node, Project) and isinstance(node.input, Project):
@@ -71,7 +71,7 @@ def _with_fewer_keys(node: Node) -> Node:
 def _with_counted_groups(node: Node) -> Node:
     if not isinstance(node, GroupBy):
         return node
-    from querymode.distinct import counted_groups
+    from querymode.optimize.count_distinct import counted_groups
 
     return counted_groups(node) or node
 
@@ -124,7 +124,7 @@ def _size(expression: Expr) -> int:
 class _Optimizer:
     def __init__(self, root: Node) -> None:
         # Here, because most queries of one table are settled and need no estimates.
-        from querymode.estimate import Estimator
+        from querymode.optimize.estimate import Estimator
 
         self._root = root
         self._uses: dict[int, int] = {}
