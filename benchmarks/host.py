@@ -14,7 +14,7 @@ from querymode import QueryMode
 from querymode._abi import SourceKind
 from querymode.engine import instance as _wasm
 from querymode.engine import pool as _pool
-from querymode.lower import lower
+from querymode.stage.lower import lower
 from querymode.table.memory import HostColumn, MemoryTable, Morsel
 
 CALL_SECONDS_MAX = 3e-6

@@ -16,7 +16,7 @@ import pyarrow
 from benchmarks.harness import Table, race, seconds
 from benchmarks.parquet import POINT_ROWS, write_points
 from querymode import QueryMode
-from querymode.lower import lower
+from querymode.stage.lower import lower
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import partial
 
 from querymode.errors import error
-from querymode.lower import in_order, lower
 from querymode.optimize.estimate import Estimator
 from querymode.plan.nodes import (
     Filter,
@@ -25,6 +24,7 @@ from querymode.plan.nodes import (
     Union,
     known_counts,
 )
+from querymode.stage.lower import in_order, lower
 from querymode.table.files import FileTable
 
 TYPE_CHECKING = False
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from querymode.engine.instance import Instance
     from querymode.execute.profile import Profile
-    from querymode.lower import Branch, Stage
     from querymode.session import QueryMode
+    from querymode.stage.lower import Branch, Stage
     from querymode.store.fetch import IoGate
 
 

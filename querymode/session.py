@@ -322,7 +322,7 @@ class QueryMode:
             rows = int.from_bytes(batch[4:8], "little")
             return Result([batch], node.schema, _stats_of_nothing(node, limits, rows, len(batch)))
         from querymode.execute import local
-        from querymode.lower import lower
+        from querymode.stage.lower import lower
 
         work = lower(node)
         answer = local.run(work, self._budget, limits)
@@ -332,7 +332,7 @@ class QueryMode:
         """Runs the query for what it tells of itself."""
         from querymode.execute import local
         from querymode.execute.profile import Profile
-        from querymode.lower import lower
+        from querymode.stage.lower import lower
 
         profile = Profile()
         limits = self._limits()
@@ -348,7 +348,7 @@ class QueryMode:
         import pyarrow
 
         from querymode.execute import local
-        from querymode.lower import lower
+        from querymode.stage.lower import lower
         from querymode.table.from_arrow import arrow_schema
 
         with limits.call(self.memory):
@@ -370,7 +370,7 @@ class QueryMode:
     def _stream(self, node: Node, limits: Limits) -> Iterator[list[pyarrow.RecordBatch]]:
         """Batches of an answer, in order, as they come: never all of them in memory at once."""
         from querymode.execute import local
-        from querymode.lower import lower
+        from querymode.stage.lower import lower
 
         with limits.call(self.memory):
             work = lower(node)
@@ -379,7 +379,7 @@ class QueryMode:
     def _stream_qmcb(self, node: Node, limits: Limits) -> Iterator[bytes]:
         """The same in the engine's form."""
         from querymode.execute import local
-        from querymode.lower import lower
+        from querymode.stage.lower import lower
 
         with limits.call(self.memory):
             batch = self._known_batch(node)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from querymode.arrow.checks import check_array
 from querymode.errors import QueryModeError, error
 from querymode.execute.batch import drop_batches
-from querymode.lower import Branch, Stage
 from querymode.plan.nodes import Project, Scan, with_types
 from querymode.plan.wire import Wire
 from querymode.qmcb import decode_columnar_batch
 from querymode.schema import Schema
+from querymode.stage.lower import Branch, Stage
 from querymode.table.from_arrow import arrow_schema, from_checked, record_batches
 
 TYPE_CHECKING = False

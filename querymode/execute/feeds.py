@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from querymode.execute.profile import Profile
     from querymode.execute.top_bound import Rank, TopBound
     from querymode.expr.nodes import Expr
-    from querymode.lower import Branch
     from querymode.plan.nodes import Scan
+    from querymode.stage.lower import Branch
 
     class Sink(Protocol):
         """What a feed needs of the run that it is part of."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from querymode.engine.instance import Instance
     from querymode.execute.local import QueryRun
-    from querymode.lower import KeyRange
+    from querymode.stage.lower import KeyRange
 
 
 def bounds(instance: Instance, ranges: Sequence[KeyRange], query: QueryRun) -> list[Expr] | None:

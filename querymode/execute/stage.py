@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from querymode.execute.local import QueryRun
     from querymode.execute.ranges import Range
     from querymode.execute.top_bound import TopBound
-    from querymode.lower import Build, Stage
     from querymode.plan.nodes import Node
+    from querymode.stage.lower import Build, Stage
 
 MIB = 1 << 20
 #: What an instance needs to pass a morsel through: the morsel (of files some 16 MiB), its answer, some room.

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from querymode.engine.instance import Instance
-    from querymode.lower import TopKey
     from querymode.qmcb import ColumnarColumn
+    from querymode.stage.lower import TopKey
     from querymode.table.files import FileTable
     from querymode.types import DataType
 

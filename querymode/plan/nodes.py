@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    from querymode.lower import Stage
+    from querymode.stage.lower import Stage
     from querymode.table.files import FileTable
     from querymode.table.memory import MemoryTable
     from querymode.types import DataType
@@ -44,7 +44,7 @@ class Node:
 
     __slots__ = ("_stage", "schema")
     schema: Schema
-    #: What lower.py made of it.
+    #: What stage/lower.py made of it.
     _stage: Stage
 
     @property

@@ -24,10 +24,10 @@ from querymode.engine.instance import Instance, Output
 from querymode.errors import QueryModeError
 from querymode.expr.nodes import Expr
 from querymode.frame import DataFrame
-from querymode.lower import lower
 from querymode.plan.nodes import Scan
 from querymode.schema import Schema
 from querymode.session import QueryMode
+from querymode.stage.lower import lower
 from querymode.table.from_arrow import from_arrow
 from querymode.table.memory import MemoryTable
 from querymode.types import DataType, encode_type, parse_type

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from querymode.execute import local
 from querymode.execute.budget import Budget
 from querymode.execute.limits import Limits
-from querymode.lower import lower
 from querymode.plan.nodes import Scan
 from querymode.qmcb import decode_columnar_batch
+from querymode.stage.lower import lower
 from querymode.table import from_arrow as arrow
 from querymode.table.from_arrow import arrow_schema, from_arrow, to_arrow
 from querymode.table.from_qmcb import from_qmcb

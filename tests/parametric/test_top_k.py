@@ -17,7 +17,7 @@ import pytest
 
 from querymode import DataFrame, QueryMode, col
 from querymode.execute.top_bound import TopBound, Zone
-from querymode.lower import TopKey
+from querymode.stage.lower import TopKey
 
 ROWS = 120_000
 BLOCK = ROWS // 8

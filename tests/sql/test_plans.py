@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode, QueryModeError, col
-from querymode.lower import lower
 from querymode.optimize.pushdown import optimize
 from querymode.plan.nodes import Filter, GroupBy, Limit, Node, Project, Scan, Sort
 from querymode.sql import plan_sql
+from querymode.stage.lower import lower
 from tests.sql.shapes import joins, kinds, shape
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from querymode import QueryMode
 from querymode.execute import local
-from querymode.lower import lower
 from querymode.optimize.constant_answers import constant_batch
 from querymode.result import Result
+from querymode.stage.lower import lower
 
 CONSTANT = [
     "SELECT 1",
