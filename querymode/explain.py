@@ -216,7 +216,7 @@ class Foreseen:
 
     def _ask(self, gate: IoGate, instance: Instance) -> None:
         from querymode.execute.files import FileScan, Worker
-        from querymode.execute.local import worker_size
+        from querymode.execute.query_run import worker_size
 
         work = self._work
         assert isinstance(work.source, FileTable)

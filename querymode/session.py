@@ -321,7 +321,7 @@ class QueryMode:
         if batch is not None:
             rows = int.from_bytes(batch[4:8], "little")
             return Result([batch], node.schema, _stats_of_nothing(node, limits, rows, len(batch)))
-        from querymode.execute import local
+        from querymode.execute import query_run as local
         from querymode.stage.lower import lower
 
         work = lower(node)
@@ -330,7 +330,7 @@ class QueryMode:
 
     def _profile(self, node: Node) -> Profile:
         """Runs the query for what it tells of itself."""
-        from querymode.execute import local
+        from querymode.execute import query_run as local
         from querymode.execute.profile import Profile
         from querymode.stage.lower import lower
 
@@ -347,7 +347,7 @@ class QueryMode:
             return self._execute(node, limits).to_arrow()
         import pyarrow
 
-        from querymode.execute import local
+        from querymode.execute import query_run as local
         from querymode.stage.lower import lower
         from querymode.table.from_arrow import arrow_schema
 
@@ -369,7 +369,7 @@ class QueryMode:
 
     def _stream(self, node: Node, limits: Limits) -> Iterator[list[pyarrow.RecordBatch]]:
         """Batches of an answer, in order, as they come: never all of them in memory at once."""
-        from querymode.execute import local
+        from querymode.execute import query_run as local
         from querymode.stage.lower import lower
 
         with limits.call(self.memory):
@@ -378,7 +378,7 @@ class QueryMode:
 
     def _stream_qmcb(self, node: Node, limits: Limits) -> Iterator[bytes]:
         """The same in the engine's form."""
-        from querymode.execute import local
+        from querymode.execute import query_run as local
         from querymode.stage.lower import lower
 
         with limits.call(self.memory):
@@ -417,11 +417,11 @@ def _arrow_export(schema: Schema) -> Callable[[LentBatch], list[pyarrow.RecordBa
 
 def _stats_of_nothing(node: Node, limits: Limits, row_count: int, result_bytes: int) -> dict[str, Any]:
     """Of an answer for which nothing was run; opening its table counts all the same."""
-    from querymode.execute.local import Answer
+    from querymode.execute.query_run import Answer
 
     answer = Answer()
     if isinstance(node, GroupBy) and isinstance(node.input, Scan):
-        from querymode.execute.local import Reads
+        from querymode.execute.query_run import Reads
 
         reads = Reads([node.input.source], limits)
         reads.new_gate()

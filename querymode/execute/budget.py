@@ -2,7 +2,7 @@
 
 A query reserves what it expects to need and starts when that is free. An expectation is a guess, so a
 query that turns out to need more is not failed for its neighbours' sake: it runs again, alone, with all
-of the budget (execute/local.py). What fails then would have failed without neighbours too.
+of the budget (execute/query_run.py). What fails then would have failed without neighbours too.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from querymode.execute.batch import Batch
-    from querymode.execute.local import QueryRun
+    from querymode.execute.query_run import QueryRun
 
 
 def apply(stage: Stage, given: Schema, lanes: list[list[Batch]], query: QueryRun) -> list[list[Batch]]:

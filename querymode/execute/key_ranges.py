@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from querymode.engine.instance import Instance
-    from querymode.execute.local import QueryRun
+    from querymode.execute.query_run import QueryRun
     from querymode.stage.lower import KeyRange
 
 

@@ -1,4 +1,4 @@
-"""What one query may use, in one place: a session says it, execute/local.py holds to it."""
+"""What one query may use, in one place: a session says it, execute/query_run.py holds to it."""
 
 from __future__ import annotations
 

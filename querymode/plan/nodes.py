@@ -1,8 +1,8 @@
 """Logical plans: frozen nodes with a schema each. DataFrames and SQL both build them.
 
 A node checks itself when it is made, so a misspelt column fails at the call that names it. Names are unique
-in every schema, so a column is known by its name alone. optimize/ rewrites plans into better ones, stage/ turns
-them into work for the engine.
+in every schema, so a column is known by its name alone. optimize/ rewrites plans into better ones,
+stage/ turns them into work for the engine.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ class Stage:
         #: For explain: the nodes of the final plan's steps, and the plan that the last stage answers.
         self.final_nodes: tuple[Node, ...] = ()
         self.root: Node | None = None
-        #: Of the last stage: what the query held at most, if a guess was too low before (execute/local.py).
+        #: Of the last stage: what the query held at most, if a guess was too low before.
         self.memory_needed = 0
         #: Lanes in order may stop once they have given this many rows together.
         self.rows_needed: int | None = None

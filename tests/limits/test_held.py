@@ -12,8 +12,8 @@ import pytest
 from querymode import QueryMode
 from querymode.errors import MemoryExceededError
 from querymode.execute.batch import Batch
-from querymode.execute.local import QueryRun
-from querymode.execute.stage import StageRun
+from querymode.execute.query_run import QueryRun
+from querymode.execute.stage_run import StageRun
 
 ROWS = 3_000_000
 #: Of batches that are on their way at the moment when somebody looks.

@@ -17,7 +17,7 @@ from querymode.engine import threads
 from querymode.engine.instance import Instance
 from querymode.engine.one_task import on_instance
 from querymode.errors import InternalError, MemoryExceededError, QueryTimeoutError, error
-from querymode.execute.stage import StageRun
+from querymode.execute.stage_run import StageRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from querymode.execute import local
+from querymode.execute import query_run as local
 from querymode.execute.budget import Budget
 from querymode.execute.limits import Limits
 from querymode.plan.nodes import Scan

@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode
-from querymode.execute import ranges, stage
+from querymode.execute import ranges
+from querymode.execute import stage_run as stage
 
 if TYPE_CHECKING:
     from pathlib import Path

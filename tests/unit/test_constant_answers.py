@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from querymode import QueryMode
-from querymode.execute import local
+from querymode.execute import query_run as local
 from querymode.optimize.constant_answers import constant_batch
 from querymode.result import Result
 from querymode.stage.lower import lower

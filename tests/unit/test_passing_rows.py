@@ -15,7 +15,8 @@ from querymode import QueryMode
 from querymode._abi import ROWS_PASS, UNDIVIDED, AggregateOp, AggregatePhase, SourceKind
 from querymode.engine.instance import Instance
 from querymode.errors import QueryModeError
-from querymode.execute import local, stage
+from querymode.execute import query_run as local
+from querymode.execute import stage_run as stage
 from querymode.expr.nodes import Aggregate, Column
 from querymode.plan.nodes import GroupBy, Scan
 from querymode.plan.wire import Wire, state_fields

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from querymode import QueryMode
-from querymode.execute import stage
+from querymode.execute import stage_run as stage
 
 ROWS = 400_000
 QUERY = "SELECT k, t, count(*) AS n, sum(v) AS s, avg(v) AS a FROM data GROUP BY k, t"

@@ -3,7 +3,7 @@
     lanes → workers (an engine instance each) → partial QMCB, in lane order → final plan → QMCB
 
 Where the answers are partitioned and many, the final plan is not run here: the query runs it over every
-partition, as a stage of its own (execute/local.py). Many sorted rows are merged range by range, likewise
+partition, as a stage of its own (execute/query_run.py). Many sorted rows are merged range by range, likewise
 (execute/ranges.py).
 
 Memory: what the engine instances of the query hold and what it has handed out stay within its reservation at
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from querymode.engine.instance import Instance, Output
     from querymode.execute.feeds import Feed
-    from querymode.execute.local import QueryRun
+    from querymode.execute.query_run import QueryRun
     from querymode.execute.ranges import Range
     from querymode.execute.top_bound import TopBound
     from querymode.plan.nodes import Node

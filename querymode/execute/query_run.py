@@ -16,7 +16,7 @@ from querymode.errors import MemoryExceededError, QueryModeError
 from querymode.execute.batch import drop_batches
 from querymode.execute.feeds import BatchFeed, FileFeed, MemoryFeed, ReadyFeed
 from querymode.execute.kept import kept_count, table_id
-from querymode.execute.stage import MIB, WORKER_SIZE_MIN, StageRun
+from querymode.execute.stage_run import MIB, WORKER_SIZE_MIN, StageRun
 from querymode.stage.lower import Branch, Stage, StageOutput, in_order
 from querymode.store.source import Touched
 from querymode.table.files import FileTable
