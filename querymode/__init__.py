@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from querymode.expr.intervals import interval
     from querymode.expr.nodes import Expr, call, coalesce, col, count, greatest, least, lit, when
     from querymode.frame import DataFrame
-    from querymode.result import Result
+    from querymode.output.result import Result
     from querymode.session import QueryMode
 
 __all__ = [
@@ -44,7 +44,7 @@ _HOMES = {
     "Expr": "querymode.expr.nodes",
     "QueryMode": "querymode.session",
     "QueryModeError": "querymode.errors",
-    "Result": "querymode.result",
+    "Result": "querymode.output.result",
     "call": "querymode.expr.nodes",
     "coalesce": "querymode.expr.nodes",
     "col": "querymode.expr.nodes",

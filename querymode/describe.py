@@ -46,7 +46,7 @@ def _known(frame: DataFrame, name: str, data_type: DataType) -> dict[str, Any] |
     batch = frame._session._known_batch(node)
     if batch is None:
         return None
-    from querymode.result import Result
+    from querymode.output.result import Result
 
     return _picked(Result([batch], node.schema, {}).rows[0], 0)
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-    from querymode.result import Result
+    from querymode.output.result import Result
     from querymode.schema import Schema
     from querymode.session import QueryMode
 
@@ -246,7 +246,7 @@ class DataFrame(FilterMethods, ColumnMethods, JoinMethods, OutputMethods):
 
     def explain(self, analyze: bool = False, format: str = "text") -> str:
         """What the query would do: its steps, and for files what would be read and what is left out."""
-        from querymode.explain import explain
+        from querymode.output.explain import explain
 
         with self._session._call():
             return hide(explain(self._session, self._node, analyze=analyze, format=format))

@@ -28,7 +28,7 @@ class OutputMethods(FrameBase):
     def show(self, count: int = 10) -> None:
         """Prints the first `count` rows as a table that fits the terminal."""
         rows = row_count("show", count)
-        from querymode.cli.query_table import print_first
+        from querymode.output.answer_table import print_first
 
         print_first(self._with(self._node), rows)
 
@@ -73,7 +73,7 @@ class OutputMethods(FrameBase):
         The file appears when it is complete, or not at all. One that is there already is TABLE_EXISTS,
         unless `overwrite=True`; so it is with the other formats. `row_group_size`: rows of a group, at most.
         """
-        from querymode.export import ParquetFormat, write_file
+        from querymode.output.writers import ParquetFormat, write_file
 
         return write_file(self._with(self._node), path, ParquetFormat(compression, row_group_size), overwrite)
 
@@ -84,7 +84,7 @@ class OutputMethods(FrameBase):
 
         Binary values are written in hexadecimal digits; lists, structures, maps and intervals as JSON.
         """
-        from querymode.export import CsvFormat, write_file
+        from querymode.output.writers import CsvFormat, write_file
 
         return write_file(self._with(self._node), path, CsvFormat(delimiter, header), overwrite)
 
@@ -93,12 +93,12 @@ class OutputMethods(FrameBase):
 
         Binary values are written in hexadecimal digits; decimals, dates, times, NaN and infinities as text.
         """
-        from querymode.export import JsonFormat, write_file
+        from querymode.output.writers import JsonFormat, write_file
 
         return write_file(self._with(self._node), path, JsonFormat(lines=bool(lines)), overwrite)
 
     def write_arrow(self, path: Path, *, overwrite: bool = False) -> int:
         """Writes the rows to an Arrow IPC file (Feather)."""
-        from querymode.export import ArrowFormat, write_file
+        from querymode.output.writers import ArrowFormat, write_file
 
         return write_file(self._with(self._node), path, ArrowFormat(), overwrite)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from querymode.frame import DataFrame
-    from querymode.result import Result
+    from querymode.output.result import Result
 
 
 @guards_shutdown

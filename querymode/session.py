@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from querymode.engine.lent import LentBatch
     from querymode.execute.limits import Limits
     from querymode.execute.profile import Profile
-    from querymode.result import Result
+    from querymode.output.result import Result
     from querymode.schema import Schema
     from querymode.store import StoreOptions
 
@@ -312,7 +312,7 @@ class QueryMode:
             return self._answer(node, limits)
 
     def _answer(self, node: Node, limits: Limits) -> Result:
-        from querymode.result import Result
+        from querymode.output.result import Result
 
         counts = known_counts(node)
         if counts is not None:
@@ -432,8 +432,8 @@ def _stats_of_nothing(node: Node, limits: Limits, row_count: int, result_bytes: 
 
 def _counted(node: Node, counts: list[int], limits: Limits) -> Result:
     """A row of counts that nothing had to be read for."""
+    from querymode.output.result import Result
     from querymode.qmcb import DTYPE_I64, ColumnarBatch, ColumnarColumn, encode_columnar_batch
-    from querymode.result import Result
 
     columns = [
         ColumnarColumn(name, DTYPE_I64, count.to_bytes(8, "little"), 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from querymode.cli.table import print_result
+from querymode.output.text_table import print_result
 from querymode.session import QueryMode
 from querymode.table.demo import QUERIES
 

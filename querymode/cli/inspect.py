@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from querymode.cli.rows import open_table
-from querymode.cli.table import is_terminal, print_table
-from querymode.cli.values import dump_json, printable, shortened, to_json, to_text
 from querymode.errors import column_not_found, error
 from querymode.format.parquet.report import FileReport
+from querymode.output.cells import dump_json, printable, shortened, to_json, to_text
+from querymode.output.text_table import is_terminal, print_table
 from querymode.plan.nodes import Scan
 from querymode.table.files import FileTable
 from querymode.types import is_nested

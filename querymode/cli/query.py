@@ -7,8 +7,8 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from querymode.export import Format
     from querymode.frame import DataFrame
+    from querymode.output.writers import Format
 
 FORMATS = ("table", "csv", "tsv", "json", "ndjson", "markdown", "parquet", "arrow")
 _BINARY = ("parquet", "arrow")
@@ -95,13 +95,13 @@ def _text_of(request: Request) -> str:
 
 def _write(frame: DataFrame, chosen: str, output: str | None) -> None:
     if chosen == "table" and output is None:
-        from querymode.cli.query_table import print_answer
+        from querymode.output.answer_table import print_answer
 
         print_answer(frame)
         return
     format = _writer(chosen)
     if output is not None:
-        from querymode.export import write_file
+        from querymode.output.writers import write_file
 
         write_file(frame, output, format, overwrite=True)
         return
@@ -112,8 +112,8 @@ def _write(frame: DataFrame, chosen: str, output: str | None) -> None:
 
 
 def _writer(chosen: str) -> Format:
-    from querymode import export
-    from querymode.cli import query_table
+    from querymode.output import answer_table as query_table
+    from querymode.output import writers as export
 
     if chosen in ("csv", "tsv"):
         return export.CsvFormat("\t" if chosen == "tsv" else ",")

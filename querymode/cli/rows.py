@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from querymode.cli.table import display_width, is_number, is_terminal, print_table, terminal_width
-from querymode.cli.values import dump_json, printable, shortened, to_json, to_text
+from querymode.output.cells import dump_json, printable, shortened, to_json, to_text
+from querymode.output.text_table import display_width, is_number, is_terminal, print_table, terminal_width
 from querymode.session import QueryMode
 
 TYPE_CHECKING = False
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from querymode.frame import DataFrame
-    from querymode.result import Result
+    from querymode.output.result import Result
 
 #: Longer cells are cut: on a terminal, and elsewhere.
 TERMINAL_CELL_MAX = 60

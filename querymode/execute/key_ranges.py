@@ -7,9 +7,9 @@ from __future__ import annotations
 from querymode._abi import AggregateOp, AggregatePhase
 from querymode.engine.one_task import outputs
 from querymode.expr.nodes import Aggregate, Between, Column, Expr, Literal
+from querymode.output.result import Result
 from querymode.plan.nodes import GroupBy, Rows
 from querymode.plan.wire import Wire
-from querymode.result import Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

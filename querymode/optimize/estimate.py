@@ -234,8 +234,8 @@ def table_bounds(table: FileTable) -> Bounds:
 def _ask_bounds(table: FileTable) -> Bounds:
     from querymode.engine.one_task import on_instance
     from querymode.execute.files import ask_statistics
+    from querymode.output.result import Result
     from querymode.plan.wire import plan_over
-    from querymode.result import Result
 
     columns = [
         name

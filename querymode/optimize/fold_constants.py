@@ -74,8 +74,8 @@ def _computed(found: dict[object, Expr]) -> dict[object, Expr]:
 def _ask(instance: Instance, plans: list[tuple[object, bytes, Schema]]) -> dict[object, Expr]:
     from querymode._abi import NodeTag, SourceKind
     from querymode.engine.one_task import outputs
+    from querymode.output.result import Result
     from querymode.plan.step_bytes import encode_name, encode_plan
-    from querymode.result import Result
     from querymode.table.memory import Layout
 
     values: dict[object, Expr] = {}

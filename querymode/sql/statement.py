@@ -64,7 +64,7 @@ def _plan(session: QueryMode, statement: Statement, binder: Binder) -> Node:
     node = _query(binder, tree)
     if not statement.explain:
         return node
-    from querymode.explain import explain
+    from querymode.output.explain import explain
 
     # ANALYZE runs the query here, as DuckDB does: what it took is the statement's answer.
     analyze = statement.explain == "analyze"

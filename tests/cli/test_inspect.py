@@ -16,11 +16,11 @@ import pytest
 from querymode import QueryMode
 from querymode._abi import FileFormat
 from querymode.catalog import open_table
-from querymode.cli.values import to_json
 from querymode.engine.instance import Instance
 from querymode.errors import InternalError
 from querymode.format.parquet import report as file_report
 from querymode.format.parquet.report import FileReport
+from querymode.output.cells import to_json
 from tests.cli.conftest import GROUP_ROWS, ROW_COUNT
 from tests.cli.terminal import run_in_terminal
 from tests.cli.test_rows import Capture, fail, run

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode
-from querymode.cli import main, query_table
+from querymode.cli import main
 from querymode.cli.query import _ENDINGS, FORMATS
+from querymode.output import answer_table as query_table
 from tests.cli.terminal import run_in_terminal
 
 ROWS = 200_000

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode.cli import main
-from querymode.cli.table import display_width
-from querymode.cli.values import to_json, to_text
+from querymode.output.cells import to_json, to_text
+from querymode.output.text_table import display_width
 from querymode.qmcb import Interval
 from tests.cli.conftest import ROW_COUNT, sample
 from tests.cli.terminal import run_in_terminal

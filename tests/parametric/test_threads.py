@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from querymode.result import Result
+    from querymode.output.result import Result
 
 THREADS = (1, 2, 8)
 ROWS = 160_000

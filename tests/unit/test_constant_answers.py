@@ -8,7 +8,7 @@ import pytest
 from querymode import QueryMode
 from querymode.execute import query_run as local
 from querymode.optimize.constant_answers import constant_batch
-from querymode.result import Result
+from querymode.output.result import Result
 from querymode.stage.lower import lower
 
 CONSTANT = [

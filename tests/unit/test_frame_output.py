@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import DataFrame, QueryMode, QueryModeError, col
-from querymode.export import ParquetFormat
+from querymode.output.writers import ParquetFormat
 from tests.formats.sample_columns import SAMPLES, column
 
 FRAME: Any = QueryMode.from_json([{"n": number, "t": f"t{number % 7}"} for number in range(1000)])
@@ -156,7 +156,7 @@ def test_parquet(tmp_path: Path) -> None:
 
 
 def test_row_groups_have_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("querymode.export.ROW_GROUP_SIZE_MAX", 1 << 20)
+    monkeypatch.setattr("querymode.output.writers.ROW_GROUP_SIZE_MAX", 1 << 20)
     table = pa.table({"a": range(500_000)})
     QueryMode.from_arrow(table).write_parquet(tmp_path / "x.parquet")
     written = pq.ParquetFile(tmp_path / "x.parquet")

@@ -16,9 +16,9 @@ import os
 import sys
 from collections import deque
 
-from querymode.cli.table import Aligned, align, display_width, is_number, is_terminal, terminal_width
-from querymode.cli.values import printable, shortened, to_text
-from querymode.export import Format, column_batches
+from querymode.output.cells import printable, shortened, to_text
+from querymode.output.text_table import Aligned, align, display_width, is_number, is_terminal, terminal_width
+from querymode.output.writers import Format, column_batches
 from querymode.plan.nodes import comes_whole, known_row_count
 
 TYPE_CHECKING = False

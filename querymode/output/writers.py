@@ -259,7 +259,7 @@ class JsonFormat(Format):
 
 def json_rows(frame: DataFrame) -> Iterator[str]:
     """Every row as an object."""
-    from querymode.cli.values import dump_json, to_json
+    from querymode.output.cells import dump_json, to_json
 
     names = frame.columns
     for columns in column_batches(frame):
@@ -314,7 +314,7 @@ def _csv_column(column: Any, target: Any) -> Any:
         return column
     if pyarrow.types.is_float16(column.type):
         return column.cast(target)
-    from querymode.cli.values import dump_json, to_json
+    from querymode.output.cells import dump_json, to_json
 
     texts = []
     for value in column.to_pylist():

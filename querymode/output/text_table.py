@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from querymode.result import Result
+    from querymode.output.result import Result
 
 _RIGHT = ("int", "uint", "float", "decimal")
 
