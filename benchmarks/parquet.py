@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from querymode.frame import DataFrame
+    from querymode.frame.frame import DataFrame
 
 ROUNDS = 9
 ARROW_ROUNDS = 5

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from querymode.expr.clock import now, today
     from querymode.expr.intervals import interval
     from querymode.expr.nodes import Expr, call, coalesce, col, count, greatest, least, lit, when
-    from querymode.frame import DataFrame
+    from querymode.frame.frame import DataFrame
     from querymode.output.result import Result
     from querymode.session import QueryMode
 
@@ -40,7 +40,7 @@ __all__ = [
 
 #: Public name → its module. Loaded when first asked for: importing the package costs next to nothing.
 _HOMES = {
-    "DataFrame": "querymode.frame",
+    "DataFrame": "querymode.frame.frame",
     "Expr": "querymode.expr.nodes",
     "QueryMode": "querymode.session",
     "QueryModeError": "querymode.errors",

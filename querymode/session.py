@@ -14,7 +14,7 @@ from querymode._call import opening_gate
 from querymode._secrets import hide
 from querymode._shutdown import guarded, guards_shutdown
 from querymode.errors import TableNotFoundError, error
-from querymode.frame import DataFrame
+from querymode.frame.frame import DataFrame
 from querymode.plan.nodes import GroupBy, Node, Scan, is_file_aggregate, known_counts
 from querymode.sql.cache import PlanCache
 from querymode.table.files import Origin

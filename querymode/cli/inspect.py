@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from querymode.format.parquet.report import SchemaNode
-    from querymode.frame import DataFrame
+    from querymode.frame.frame import DataFrame
 
 #: Lines of a list of files, nodes, row groups, chunks or pages, unless somebody picked them.
 LINES_MAX = 40

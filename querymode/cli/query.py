@@ -7,7 +7,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from querymode.frame import DataFrame
+    from querymode.frame.frame import DataFrame
     from querymode.output.writers import Format
 
 FORMATS = ("table", "csv", "tsv", "json", "ndjson", "markdown", "parquet", "arrow")

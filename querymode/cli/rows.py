@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from querymode.frame import DataFrame
+    from querymode.frame.frame import DataFrame
     from querymode.output.result import Result
 
 #: Longer cells are cut: on a terminal, and elsewhere.

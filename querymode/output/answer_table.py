@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any, BinaryIO
 
-    from querymode.frame import DataFrame
+    from querymode.frame.frame import DataFrame
 
 #: Rows that are drawn, half of them from the end where that is known.
 DRAWN_ROWS_MAX = 40

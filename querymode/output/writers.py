@@ -11,7 +11,7 @@ import os
 from contextlib import suppress
 
 from querymode.errors import QueryModeError, error
-from querymode.frame_arguments import row_count
+from querymode.frame.arguments import row_count
 from querymode.store.source import Touched
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    from querymode.frame import DataFrame
+    from querymode.frame.frame import DataFrame
     from querymode.session import QueryMode
 
 #: Rows are gathered for a row group until they have this many bytes.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from querymode._version import __version__
 from querymode.errors import error
 from querymode.expr.nodes import Alias, Expr, condition
-from querymode.frame import _worded_call
+from querymode.frame.frame import _worded_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from querymode.errors import QueryModeError
-    from querymode.frame import DataFrame
+    from querymode.frame.frame import DataFrame
 
 #: What counts and averages are whatever they are taken of; sums, minima and maxima depend on the column.
 _TYPES_KNOWN = {"count": "bigint", "avg": "double", "mean": "double"}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy
     import pyarrow
 
-    from querymode.frame import DataFrame
+    from querymode.frame.frame import DataFrame
 
 ORDER_COUNT = 300_000
 _SEED = 0x51554552_594D4F44

@@ -23,7 +23,7 @@ from querymode._abi import NodeTag, SourceKind
 from querymode.engine.instance import Instance, Output
 from querymode.errors import QueryModeError
 from querymode.expr.nodes import Expr
-from querymode.frame import DataFrame
+from querymode.frame.frame import DataFrame
 from querymode.plan.nodes import Scan
 from querymode.schema import Schema
 from querymode.session import QueryMode

@@ -25,7 +25,7 @@ from querymode import QueryMode, _abi, col, lit
 from querymode._abi import ExpressionTag, NodeTag, SourceKind, Status, TypeTag
 from querymode.engine.instance import Instance, Program
 from querymode.errors import InternalError, QueryModeError
-from querymode.frame import DataFrame
+from querymode.frame.frame import DataFrame
 from querymode.types import parse_type
 from tests.corrupt import doors, samples
 from tests.corrupt.mutate import mutate

@@ -24,7 +24,7 @@ import pytest
 from querymode import QueryMode, col
 from querymode.engine import instance as _wasm
 from querymode.errors import QueryModeError
-from querymode.frame import DataFrame
+from querymode.frame.frame import DataFrame
 from querymode.types import is_nested
 from tests.conftest import ROOT, build
 from tests.corrupt import craft, parquet_samples

@@ -20,7 +20,7 @@ import pytest
 
 from querymode import QueryMode, QueryModeError
 from querymode.catalog import open_table
-from querymode.frame import DataFrame
+from querymode.frame.frame import DataFrame
 from querymode.store import s3
 from querymode.store.fetch import IoGate
 from tests.limits.child import run

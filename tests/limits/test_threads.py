@@ -14,7 +14,7 @@ from querymode import QueryMode, col
 from querymode.engine import instance as _wasm
 from querymode.engine import pool as _pool
 from querymode.errors import QueryModeError
-from querymode.frame import DataFrame
+from querymode.frame.frame import DataFrame
 from querymode.table.demo import orders
 from tests.limits.child import MIB, run
 

@@ -14,7 +14,7 @@ import pytest
 from querymode import QueryMode, col
 from querymode.engine import instance as _wasm
 from querymode.errors import QueryTimeoutError
-from querymode.frame import DataFrame
+from querymode.frame.frame import DataFrame
 
 ROWS = 1_200_000
 #: From the end of the time to the error.

@@ -14,7 +14,13 @@ from tests.conftest import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-MODULES = ("querymode", "querymode.types", "querymode.expr.nodes", "querymode.frame", "querymode.session")
+MODULES = (
+    "querymode",
+    "querymode.types",
+    "querymode.expr.nodes",
+    "querymode.frame.frame",
+    "querymode.session",
+)
 
 
 def test_readme_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import Expr, QueryMode, col, lit
-from querymode.frame import DataFrame
+from querymode.frame.frame import DataFrame
 from querymode.optimize import estimate
 from querymode.optimize.estimate import Estimator
 

@@ -16,7 +16,7 @@ import pytest
 from querymode import QueryMode, QueryModeError, col
 from querymode.format.parquet.footer import is_settled
 from querymode.format.parquet.report import FileReport
-from querymode.frame import DataFrame
+from querymode.frame.frame import DataFrame
 from querymode.store import LocalFile, Patience, open_source
 
 GROUPS, GROUP_ROWS = 8, 20_000

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode, col
-from querymode.sample import _with_rows
+from querymode.frame.sample import _with_rows
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from querymode.errors import error
-from querymode.frame_arguments import FrameBase, row_count
+from querymode.frame.arguments import FrameBase, row_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from querymode.pages import Pages
+    from querymode.frame.paging import Pages
 
     Path = str | os.PathLike[str]
 
@@ -34,7 +34,7 @@ class OutputMethods(FrameBase):
 
     def lazy(self) -> Pages:
         """The answer page by page: `lazy().page(offset, count)`; iterating gives its rows one by one."""
-        from querymode.pages import Pages
+        from querymode.frame.paging import Pages
 
         return Pages(self._with(self._node))
 

@@ -24,7 +24,7 @@ from querymode.expr.nodes import (
     Or,
     joined,
 )
-from querymode.frame_arguments import (
+from querymode.frame.arguments import (
     FrameBase,
     all_columns,
     column_name,
@@ -41,7 +41,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from querymode.frame import DataFrame
+    from querymode.frame.frame import DataFrame
     from querymode.types import DataType
 
     Columns = str | Expr | Sequence[str | Expr]

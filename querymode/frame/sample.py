@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    from querymode.frame import DataFrame
+    from querymode.frame.frame import DataFrame
 
 #: Of so many rows one at most is read by its number: reading on costs less than skipping does.
 _ROWS_PER_PICK = 64

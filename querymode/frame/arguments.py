@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
     from typing import Any
 
-    from querymode.frame import DataFrame
+    from querymode.frame.frame import DataFrame
     from querymode.plan.nodes import Node
     from querymode.schema import Schema
     from querymode.session import QueryMode
@@ -80,7 +80,7 @@ def row_count(what: str, count: object) -> int:
 
 
 def other_frame(what: str, other: object) -> DataFrame:
-    from querymode.frame import DataFrame
+    from querymode.frame.frame import DataFrame
 
     if isinstance(other, DataFrame):
         return other

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from querymode.errors import error
 from querymode.expr.nodes import Cast, Coalesce, Column, Expr, Literal
-from querymode.frame_arguments import (
+from querymode.frame.arguments import (
     FrameBase,
     all_columns,
     column_name,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    from querymode.frame import DataFrame
+    from querymode.frame.frame import DataFrame
     from querymode.types import DataType
 
 
@@ -122,7 +122,7 @@ class ColumnMethods(FrameBase):
         data_type = column_type("computed", dtype)
         fields = dict(self._node.schema)
         fields[new_name("computed", name)] = data_type
-        from querymode.computed import ComputedColumn
+        from querymode.frame.computed import ComputedColumn
 
         return self._with(
             MapBatches(self._node, ComputedColumn(name, function, data_type), Schema(fields.items()))

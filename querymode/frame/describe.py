@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from querymode.frame import DataFrame
+    from querymode.frame.frame import DataFrame
     from querymode.types import DataType
 
 

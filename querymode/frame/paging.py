@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from querymode._shutdown import guards_shutdown
-from querymode.frame_arguments import row_count
+from querymode.frame.arguments import row_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from querymode.frame import DataFrame
+    from querymode.frame.frame import DataFrame
     from querymode.output.result import Result
 
 

@@ -23,11 +23,11 @@ from querymode.expr.nodes import (
     joined,
     unnamed,
 )
-from querymode.frame_arguments import column_name, flat, named, new_name, row_count
-from querymode.frame_columns import ColumnMethods
-from querymode.frame_filters import FilterMethods
-from querymode.frame_joins import JoinMethods
-from querymode.frame_output import OutputMethods
+from querymode.frame.arguments import column_name, flat, named, new_name, row_count
+from querymode.frame.columns import ColumnMethods
+from querymode.frame.filters import FilterMethods
+from querymode.frame.joins import JoinMethods
+from querymode.frame.sinks import OutputMethods
 from querymode.plan.bind import output_name
 from querymode.plan.nodes import Filter, GroupBy, Limit, Node, Project, Repeat, Sort
 
@@ -135,7 +135,7 @@ class DataFrame(FilterMethods, ColumnMethods, JoinMethods, OutputMethods):
 
         The same seed chooses the same rows. The query runs at once, and the rows stay in memory.
         """
-        from querymode.sample import sample
+        from querymode.frame.sample import sample
 
         with self._session._call():
             return sample(self, row_count("sample", count), seed)
@@ -253,7 +253,7 @@ class DataFrame(FilterMethods, ColumnMethods, JoinMethods, OutputMethods):
 
     def describe(self) -> list[dict[str, Any]]:
         """Per column: type, rows, NULLs, least and greatest value; from metadata where that is enough."""
-        from querymode.describe import describe
+        from querymode.frame.describe import describe
 
         with self._session._call():
             return describe(self)

@@ -16,14 +16,14 @@ from querymode.expr.nodes import (
     joined,
     listed,
 )
-from querymode.frame_arguments import FrameBase, column_name
+from querymode.frame.arguments import FrameBase, column_name
 from querymode.plan.nodes import Filter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from querymode.frame import DataFrame
+    from querymode.frame.frame import DataFrame
 
 
 class FilterMethods(FrameBase):
