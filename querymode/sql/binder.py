@@ -7,7 +7,7 @@ from sqlglot import exp
 from querymode.expr.clock import CLOCK_NAMES, Clock
 from querymode.expr.nodes import Column, Expr, Literal
 from querymode.sql.blocks import Block, SelectBlock, Tail
-from querymode.sql.names import Names
+from querymode.sql.columns import Names
 from querymode.sql.parameters import Parameters
 from querymode.sql.scope import Field, Relation, Scope
 from querymode.sql.select import SelectBinder, bind_tail

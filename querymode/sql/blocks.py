@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from querymode.sql.names import Names
+    from querymode.sql.columns import Names
     from querymode.sql.scope import Field
     from querymode.sql.sources import Source
     from querymode.sql.subquery import Subquery

@@ -13,7 +13,7 @@ from querymode.expr.trees import conjuncts
 from querymode.sql.blocks import Grouping, SelectBlock, Tail
 from querymode.sql.expressions import Translator
 from querymode.sql.from_clause import FromBinder
-from querymode.sql.naming import expression_name, unique_names
+from querymode.sql.output_names import expression_name, unique_names
 from querymode.sql.rewrite import fingerprint, parts_of, transform, used_columns
 from querymode.sql.scope import Ambiguous, Field, Relation, Scope
 from querymode.sql.set_operations import selected_place

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from querymode.sql.binder import Binder
-    from querymode.sql.names import Names
+    from querymode.sql.columns import Names
     from querymode.types import DataType
 
 UNION, INTERSECT, EXCEPT = "union", "intersect", "except"

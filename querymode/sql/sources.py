@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from querymode.errors import QueryModeError
     from querymode.sql.blocks import Block
-    from querymode.sql.names import Names
+    from querymode.sql.columns import Names
     from querymode.sql.subquery import Subquery
 
 

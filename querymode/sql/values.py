@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from querymode.sql.binder import Binder
-    from querymode.sql.names import Names
+    from querymode.sql.columns import Names
     from querymode.sql.subquery import Subquery
     from querymode.types import DataType
 

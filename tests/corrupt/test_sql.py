@@ -17,7 +17,7 @@ import pytest
 
 from querymode import QueryMode, QueryModeError
 from querymode.errors import CODES
-from querymode.sql.naming import unique_names
+from querymode.sql.output_names import unique_names
 from tests.slt.data import tables
 from tests.slt.runner import records
 from tests.sql.tpch import NUMBERS, TABLES, text

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode, QueryModeError
-from querymode.sql.naming import unique_names
+from querymode.sql.output_names import unique_names
 from tests.slt.data import tables
 from tests.slt.runner import Record, records, same_rows
 
