@@ -23,7 +23,7 @@ _here = threading.local()
 class Call:
     """One call's limits. `deadline` is a moment of `time.monotonic()`; None is no limit."""
 
-    __slots__ = ("_gate", "_outer", "claimed", "deadline", "max_bytes", "max_requests", "memory")
+    __slots__ = ("_outer", "claimed", "deadline", "gate", "max_bytes", "max_requests", "memory")
 
     def __init__(
         self,
@@ -39,19 +39,9 @@ class Call:
         self.max_bytes = max_bytes
         #: Bytes of this process that were announced so far.
         self.claimed = 0
-        self._gate: IoGate | None = None
+        #: Through which it lists and opens; made by store/fetch.py when that is first asked for.
+        self.gate: IoGate | None = None
         self._outer: Call | None = None
-
-    @property
-    def gate(self) -> IoGate:
-        """Through which the call lists and opens: it counts requests and bytes, and ends with the call."""
-        if self._gate is None:
-            from querymode.store.fetch import IoGate
-
-            self._gate = IoGate(
-                max_requests=self.max_requests, max_bytes=self.max_bytes, deadline=self.deadline
-            )
-        return self._gate
 
     def seconds_left(self) -> float | None:
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
@@ -118,12 +108,6 @@ def deadline() -> float | None:
     """When this thread's call has to be done."""
     call = current()
     return None if call is None else call.deadline
-
-
-def opening_gate() -> IoGate | None:
-    """What this thread's call opens tables through."""
-    call = current()
-    return None if call is None else call.gate
 
 
 def earlier(first: float | None, second: float | None) -> float | None:

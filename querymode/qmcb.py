@@ -573,6 +573,11 @@ def _empty_body_size(data_type: DataType) -> int:
 # ---- to Python values ----
 
 
+def rows_of(batches: Iterable[bytes]) -> list[dict[str, Any]]:
+    """All rows of QMCB batches, as dicts."""
+    return [row for batch in batches for row in columnar_batch_to_rows(decode_columnar_batch(batch))]
+
+
 def columnar_batch_to_rows(batch: ColumnarBatch) -> list[dict[str, Any]]:
     """One dict per row. Of columns with the same name the last one wins.
 

@@ -10,7 +10,7 @@ import time
 from functools import partial
 from types import FunctionType
 
-from querymode._call import opening_gate
+from querymode._checks import parse_size, request_count, seconds, texts
 from querymode._secrets import hide
 from querymode._shutdown import guarded, guards_shutdown
 from querymode.errors import TableNotFoundError, error
@@ -32,20 +32,13 @@ if TYPE_CHECKING:
     from querymode.execute.profile import Profile
     from querymode.output.result import Result
     from querymode.schema import Schema
-    from querymode.store import StoreOptions
+    from querymode.store.options import StoreOptions
 
     Parameters = ParamSpec("Parameters")
 
-_SIZE_UNITS = {
-    "b": 1,
-    **{f"{unit}b": 1000**power for power, unit in enumerate("kmgt", 1)},
-    **{f"{unit}ib": 1024**power for power, unit in enumerate("kmgt", 1)},
-}
 #: An engine instance takes about 2 MiB before it has seen a row.
 MEMORY_MIN = 16 << 20
 _READER_OPTIONS = frozenset(("format", "hive_partitioning", "hive_types", "verify_crc"))
-#: Three years: longer than that is no timeout, and more than a lock can wait.
-_SECONDS_MAX = 1e8
 
 
 class _of_session:
@@ -105,13 +98,13 @@ class QueryMode:
             check_settings(self.storage_options)
         if buckets is not None:
             raise error("NOT_SUPPORTED", "buckets= is for tables that are written, which is not possible yet")
-        self.allowed_paths = _texts(allowed_paths, "allowed_paths")
+        self.allowed_paths = texts(allowed_paths, "allowed_paths")
         self.allow_network = bool(allow_network)
         self.memory = parse_size(memory, "memory")
         if self.memory < MEMORY_MIN:
             raise error("QUERY_FAILED", f"memory={memory!r} is too little; 16 MiB is the least")
         self.threads = _thread_count(threads)
-        self.timeout = _seconds(timeout)
+        self.timeout = seconds(timeout)
         self.hardened = hardened
         self._budget = Budget(self.memory)
         self._tables: dict[str, DataFrame] = {}
@@ -196,7 +189,8 @@ class QueryMode:
             return self._file_frame(where, None, format=format, **reader_options)
 
     def _file_frame(self, where: Any, name: str | None, **options: Any) -> DataFrame:
-        from querymode.catalog import open_table
+        from querymode.catalog.files import open_table
+        from querymode.store.fetch import opening_gate
 
         unknown = options.keys() - _READER_OPTIONS
         if unknown:
@@ -226,7 +220,7 @@ class QueryMode:
         return DataFrame(self, Scan(table))
 
     def _store_options(self) -> StoreOptions:
-        from querymode.store import StoreOptions
+        from querymode.store.options import StoreOptions
 
         return StoreOptions(
             self.storage_options,
@@ -402,9 +396,9 @@ class QueryMode:
         return Limits(
             thread_count=self.threads,
             memory=None if memory is None else parse_size(memory, "memory"),
-            deadline=_deadline(self.timeout if timeout is None else _seconds(timeout)),
+            deadline=_deadline(self.timeout if timeout is None else seconds(timeout)),
             hardened=self.hardened,
-            max_requests=None if max_requests is None else _request_count(max_requests),
+            max_requests=None if max_requests is None else request_count(max_requests),
             max_bytes=None if max_bytes is None else parse_size(max_bytes, "max_bytes"),
         )
 
@@ -454,40 +448,9 @@ def default_session() -> QueryMode:
     return _default
 
 
-def parse_size(value: int | str, what: str) -> int:
-    """Bytes: a number, or text such as "64MiB", "2GB", "500 kB"."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        size: float = value
-    elif isinstance(value, str):
-        text = value.strip().lower()
-        digits = text.rstrip("bikmgt ")
-        unit = text[len(digits) :].strip()
-        try:
-            size = float(digits) * (_SIZE_UNITS[unit] if unit else 1)
-        except (ValueError, KeyError):
-            size = 0
-    else:
-        size = 0
-    if not 0 < size < 1 << 50:
-        raise error("QUERY_FAILED", f'{what}={value!r} is not a size; write "512MiB" or a number of bytes')
-    return int(size)
-
-
 def _paths(where: Any) -> str | tuple[str, ...]:
     """What a table was opened by, as texts."""
     return os.fspath(where) if isinstance(where, (str, os.PathLike)) else tuple(map(os.fspath, where))
-
-
-def _texts(values: object, what: str) -> tuple[str, ...] | None:
-    """A list of paths or names; one alone is a list of one, never its letters."""
-    if values is None:
-        return None
-    items = (values,) if isinstance(values, (str, os.PathLike)) else values
-    if not isinstance(items, (list, tuple, set, frozenset)):
-        raise error("QUERY_FAILED", f"{what}={values!r}; it is a list")
-    if not all(isinstance(item, (str, os.PathLike)) for item in items):
-        raise error("QUERY_FAILED", f"{what}={values!r}; it is a list of paths or names")
-    return tuple(os.fspath(item) for item in items)
 
 
 def _thread_count(threads: int | None) -> int:
@@ -500,19 +463,5 @@ def _thread_count(threads: int | None) -> int:
     return threads
 
 
-def _request_count(count: object) -> int:
-    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise error("QUERY_FAILED", f"max_requests={count!r}; it is a number of requests, 0 or more")
-    return count
-
-
 def _deadline(timeout: float | None) -> float | None:
     return None if timeout is None else time.monotonic() + timeout
-
-
-def _seconds(timeout: float | None) -> float | None:
-    if timeout is None:
-        return None
-    if not isinstance(timeout, (int, float)) or isinstance(timeout, bool) or not timeout > 0:
-        raise error("QUERY_FAILED", f"timeout={timeout!r}; it is a number of seconds above 0")
-    return None if timeout > _SECONDS_MAX else float(timeout)

@@ -18,10 +18,11 @@ from querymode.catalog.listing import Found
 from querymode.catalog.one_schema import Member, Union
 from querymode.errors import QueryModeError, error
 from querymode.format.parquet.footer import default_cache, is_settled, load, read_many
-from querymode.store import LocalFile, StoreOptions, display_name
 from querymode.store.access import absolute
 from querymode.store.fetch import IoGate
-from querymode.store.location import local_path, scheme_of
+from querymode.store.local import LocalFile
+from querymode.store.location import display_name, local_path, scheme_of
+from querymode.store.options import StoreOptions
 from querymode.table.files import FileTable
 
 TYPE_CHECKING = False
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 
     from querymode.format.parquet.flat_footer import FlatFooter
     from querymode.format.parquet.footer import FooterCache
-    from querymode.store import ByteSource
     from querymode.store.fetch import Opening
     from querymode.store.local import FileIdentity
+    from querymode.store.source import ByteSource
 
     Path = str | os.PathLike[str]
 

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from querymode.errors import QueryModeError
-    from querymode.store import ByteSource
     from querymode.store.s3 import Listed
+    from querymode.store.source import ByteSource
 
 #: Ends of names that say: something else than Parquet. What ends otherwise is judged by its content.
 _OTHER_SUFFIXES = frozenset(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from querymode.errors import QueryModeError
     from querymode.format.parquet.flat_footer import FlatFooter
-    from querymode.store import ByteSource
+    from querymode.store.source import ByteSource
     from querymode.types import DataType
 
     Fields = tuple[tuple[str, DataType], ...]

@@ -17,8 +17,8 @@ from querymode.store.s3 import list_prefix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from querymode.store import StoreOptions
     from querymode.store.fetch import IoGate
+    from querymode.store.options import StoreOptions
 
 
 def find(url: str, options: StoreOptions, gate: IoGate) -> list[Found]:

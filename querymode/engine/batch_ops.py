@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from querymode._abi import NodeTag, SourceKind
 from querymode.engine.one_task import on_instance, outputs
+from querymode.engine.plan_bytes import UNLIMITED, column_at, encode_limit, encode_plan, encode_sort
 from querymode.errors import column_not_found, error
-from querymode.plan.nodes import UNLIMITED
-from querymode.plan.step_bytes import column_at, encode_limit, encode_plan, encode_sort
 from querymode.qmcb import decode_columnar_batch, qmcb_fields
 from querymode.types import NULL, is_nested, is_vector
 

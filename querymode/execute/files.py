@@ -14,6 +14,7 @@ from collections import deque
 from querymode import _abi
 from querymode._abi import OutputState
 from querymode.errors import QueryModeError, error
+from querymode.format.parquet.statistics import StatisticsRequest, open_file
 from querymode.store.fetch import GAP_MIN, coalesce
 from querymode.store.source import Touched
 
@@ -24,10 +25,9 @@ if TYPE_CHECKING:
 
     from querymode.engine.instance import Instance, Output
     from querymode.execute.top_bound import TopBound
-    from querymode.format.parquet.flat_footer import FlatFooter
     from querymode.plan.prune import Pruning
-    from querymode.store import ByteSource
     from querymode.store.fetch import IoGate, Ticket
+    from querymode.store.source import ByteSource
     from querymode.table.files import FileTable
 
     T = TypeVar("T")
@@ -47,13 +47,9 @@ WINDOW_FEW_ROWS = 256 << 10
 WINDOW_PICKED = 1 << 20
 #: Blocks from this size on ask how far the instance may grow; smaller ones go with their row group.
 ALLOW_SIZE = 1 << 20
-#: Footers that an instance keeps open between queries.
-OPEN_FILES_MAX = 64
 #: Row groups whose bytes are fetched before their turn.
 AHEAD_LOCAL = 1
 AHEAD_REMOTE = 3
-#: Files whose row groups are pruned by way of their handles; more go through a list of footers.
-PRUNE_HANDLES_MAX = 16
 
 
 class FileScan:
@@ -135,7 +131,7 @@ class FileScan:
 
     def _surviving(self, instance: Instance, pruning: Pruning) -> set[tuple[int, int]]:
         table = self.table
-        with _StatisticsRequest(instance, table, pruning.columns) as request:
+        with StatisticsRequest(instance, table, pruning.columns) as request:
             query = instance.query_open(pruning.plan)
             output = instance.prune(query, request)
             kept = instance.read(output.address, output.size) if output.size else b""
@@ -192,61 +188,6 @@ def _disturbance(sources: list[ByteSource]) -> QueryModeError | None:
         except QueryModeError as failure:
             return failure
     return found
-
-
-class _StatisticsRequest:
-    """Asks for the statistics of some columns, of all files: wasm/src/scan_request.zig draws it."""
-
-    def __init__(self, instance: Instance, table: FileTable, columns: Sequence[str]) -> None:
-        self._instance = instance
-        self._table = table
-        self._columns = table.column_indices(columns)
-        self._blocks: list[tuple[int, int]] = []
-
-    def __enter__(self) -> bytes:
-        files = self._table.files
-        parts = [struct.pack("<II", len(files), len(self._columns))]
-        for file in files:
-            parts.append(self._footer(file.footer, len(files)))
-            parts += [file.places[index] for index in self._columns]
-        return b"".join(parts)
-
-    def _footer(self, footer: FlatFooter, count: int) -> bytes:
-        if count <= PRUNE_HANDLES_MAX:
-            return struct.pack("<II", 0, open_file(self._instance, footer))
-        address = self._instance.alloc(len(footer.blob))
-        self._instance.write(address, footer.blob)
-        self._blocks.append((address, len(footer.blob)))
-        return struct.pack("<II", address, len(footer.blob))
-
-    def __exit__(self, *_: object) -> None:
-        for address, size in self._blocks:
-            self._instance.free(address, size)
-
-
-def ask_statistics(instance: Instance, table: FileTable, columns: Sequence[str], plan: bytes) -> list[bytes]:
-    """What a plan makes of the statistics of all row groups."""
-    from querymode.engine.one_task import outputs
-
-    with _StatisticsRequest(instance, table, columns) as request:
-        query = instance.query_open(plan)
-        batches = list(outputs(instance, query, instance.bounds(query, request)))
-        batches += outputs(instance, query, instance.query_finish(query))
-        instance.query_close(query)
-    return batches
-
-
-def open_file(instance: Instance, footer: FlatFooter) -> int:
-    """The engine's handle of a file. An instance keeps those of the last files it saw."""
-    files = instance.files
-    found = files.pop(id(footer), None)
-    if found is None:
-        while len(files) >= OPEN_FILES_MAX:
-            oldest = next(iter(files))
-            instance.file_close(files.pop(oldest)[0])
-        found = (instance.file_open(footer.blob), footer)
-    files[id(footer)] = found
-    return found[0]
 
 
 class _Block:

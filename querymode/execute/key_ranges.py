@@ -7,9 +7,9 @@ from __future__ import annotations
 from querymode._abi import AggregateOp, AggregatePhase
 from querymode.engine.one_task import outputs
 from querymode.expr.nodes import Aggregate, Between, Column, Expr, Literal
-from querymode.output.result import Result
 from querymode.plan.nodes import GroupBy, Rows
 from querymode.plan.wire import Wire
+from querymode.qmcb import rows_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,5 +59,5 @@ def _extremes(instance: Instance, ranges: Sequence[KeyRange], query: QueryRun) -
         instance.free(address, batch.size)
     batches = list(outputs(instance, opened, instance.query_finish(opened)))
     instance.query_close(opened)
-    row = Result(batches, step.schema, {}).rows[0]
+    row = rows_of(batches)[0]
     return [(row[f"least {place}"], row[f"greatest {place}"]) for place in range(len(ranges))]

@@ -578,9 +578,9 @@ class QueryRun:
     def _top_bound(self, stage: Stage) -> TopBound | None:
         if stage.top is None or all(branch.top_column is None for branch in stage.branches):
             return None
-        from querymode.execute.top_bound import TopBound
+        from querymode.execute.top_bound import TopBound, is_comparable
 
-        return TopBound(stage.top)
+        return TopBound(stage.top) if is_comparable(stage.top.data_type) else None
 
     def _lane_count(self, branch: Branch) -> int:
         """At least one: a table without rows still says its schema, and aggregates have a row of nothing."""

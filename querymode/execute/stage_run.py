@@ -20,12 +20,12 @@ from querymode._abi import LISTED, UNDIVIDED, OutputState, SourceKind
 from querymode._call import query_timeout
 from querymode.engine import threads
 from querymode.engine.instance import Cancelled, give_back_free_memory
+from querymode.engine.plan_bytes import with_builds
 from querymode.engine.pool import pool
 from querymode.errors import MemoryExceededError, error
 from querymode.execute.batch import Batch, drop_batches
 from querymode.execute.feeds import InputBlock, push_batches
 from querymode.execute.kept import kept_count
-from querymode.plan.step_bytes import with_builds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

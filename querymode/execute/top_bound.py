@@ -224,7 +224,7 @@ def group_zones(instance: Instance, table: FileTable, index: int) -> dict[tuple[
 
 
 def _ask_zones(instance: Instance, table: FileTable, name: str) -> dict[tuple[int, int], Zone]:
-    from querymode.execute.files import ask_statistics
+    from querymode.format.parquet.statistics import ask_statistics
 
     source = Rows(Schema(statistics_fields((name,), table.schema)))
     kinds = [source.schema.index(statistic(kind, name)) for kind in ("min", "max", "nulls", "nan", "rows")]

@@ -1,0 +1,1 @@
+"""DataFrames: the lazy API, whose every method makes a plan node."""

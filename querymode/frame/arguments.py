@@ -69,16 +69,6 @@ def new_name(what: str, name: object) -> str:
     return name
 
 
-def row_count(what: str, count: object) -> int:
-    index = getattr(count, "__index__", None)
-    if index is None or isinstance(count, bool) or index() < 0:
-        raise error("QUERY_FAILED", f"{what} takes a number of rows, not {count!r}")
-    rows: int = index()
-    if rows >= 1 << 63:
-        raise error("QUERY_FAILED", f"{what} of {rows} rows is more than any table has")
-    return rows
-
-
 def other_frame(what: str, other: object) -> DataFrame:
     from querymode.frame.frame import DataFrame
 

@@ -46,9 +46,9 @@ def _known(frame: DataFrame, name: str, data_type: DataType) -> dict[str, Any] |
     batch = frame._session._known_batch(node)
     if batch is None:
         return None
-    from querymode.output.result import Result
+    from querymode.qmcb import rows_of
 
-    return _picked(Result([batch], node.schema, {}).rows[0], 0)
+    return _picked(rows_of([batch])[0], 0)
 
 
 def _calls(frame: DataFrame, names: list[str]) -> list[tuple[str, Aggregate]]:

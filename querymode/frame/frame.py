@@ -7,6 +7,7 @@ that misspelt it.
 from __future__ import annotations
 
 from querymode._abi import AggregateOp
+from querymode._checks import row_count
 from querymode._secrets import hide
 from querymode._shutdown import guards_shutdown
 from querymode.errors import column_not_found, error
@@ -23,7 +24,7 @@ from querymode.expr.nodes import (
     joined,
     unnamed,
 )
-from querymode.frame.arguments import column_name, flat, named, new_name, row_count
+from querymode.frame.arguments import column_name, flat, named, new_name
 from querymode.frame.columns import ColumnMethods
 from querymode.frame.filters import FilterMethods
 from querymode.frame.joins import JoinMethods

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from querymode._checks import row_count
 from querymode._shutdown import guards_shutdown
-from querymode.frame.arguments import row_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

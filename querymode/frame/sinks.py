@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from querymode._checks import row_count
 from querymode.errors import error
-from querymode.frame.arguments import FrameBase, row_count
+from querymode.frame.arguments import FrameBase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

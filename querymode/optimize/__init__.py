@@ -1,0 +1,1 @@
+"""Plans → better plans with the same rows, and answers that need no run."""

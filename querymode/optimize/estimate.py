@@ -233,9 +233,9 @@ def table_bounds(table: FileTable) -> Bounds:
 
 def _ask_bounds(table: FileTable) -> Bounds:
     from querymode.engine.one_task import on_instance
-    from querymode.execute.files import ask_statistics
-    from querymode.output.result import Result
+    from querymode.format.parquet.statistics import ask_statistics
     from querymode.plan.wire import plan_over
+    from querymode.qmcb import rows_of
 
     columns = [
         name
@@ -255,7 +255,7 @@ def _ask_bounds(table: FileTable) -> Bounds:
     def task(instance: Instance) -> list[bytes]:
         return ask_statistics(instance, table, columns, plan_over(source, [step]))
 
-    row = Result(on_instance(task), step.schema, {}).rows[0]
+    row = rows_of(on_instance(task))[0]
     found: Bounds = {}
     for place, name in enumerate(columns):
         least, greatest = as_number(row[f"min {place}"]), as_number(row[f"max {place}"])

@@ -74,8 +74,8 @@ def _computed(found: dict[object, Expr]) -> dict[object, Expr]:
 def _ask(instance: Instance, plans: list[tuple[object, bytes, Schema]]) -> dict[object, Expr]:
     from querymode._abi import NodeTag, SourceKind
     from querymode.engine.one_task import outputs
-    from querymode.output.result import Result
-    from querymode.plan.step_bytes import encode_name, encode_plan
+    from querymode.engine.plan_bytes import encode_name, encode_plan
+    from querymode.qmcb import rows_of
     from querymode.table.memory import Layout
 
     values: dict[object, Expr] = {}
@@ -91,7 +91,7 @@ def _ask(instance: Instance, plans: list[tuple[object, bytes, Schema]]) -> dict[
             instance.query_close(query)
         except QueryModeError:
             continue
-        (row,) = Result(batches, schema, {}).rows
+        (row,) = rows_of(batches)
         value, data_type = row["value"], schema.types[0]
         fits = value is None or fit(value, data_type) is not None
         cast = Cast(Literal(value), data_type, False)

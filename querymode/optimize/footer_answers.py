@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from querymode._abi import AggregateOp, CompareOp
 from querymode.engine.one_task import on_instance
-from querymode.execute.files import ask_statistics
 from querymode.expr.nodes import Aggregate, And, Column, Compare, Expr, IsNull, Not, Or
+from querymode.format.parquet.statistics import ask_statistics
 from querymode.plan.nodes import Filter, GroupBy, Node, Rows, Scan
 from querymode.plan.prune import statistic, statistics_fields
 from querymode.plan.wire import plan_over

@@ -1,0 +1,1 @@
+"""What becomes of an answer: rows, Arrow, files, text tables; and what a query says of itself."""

@@ -46,14 +46,10 @@ class Result:
     def rows(self) -> list[dict[str, Any]]:
         """One dict a row. Made once."""
         if self._rows is None:
-            self._rows = list(self._iterate_rows())
+            from querymode.qmcb import rows_of
+
+            self._rows = rows_of(self._batches)
         return self._rows
-
-    def _iterate_rows(self) -> Iterator[dict[str, Any]]:
-        from querymode.qmcb import columnar_batch_to_rows, decode_columnar_batch
-
-        for batch in self._batches:
-            yield from columnar_batch_to_rows(decode_columnar_batch(batch))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows)

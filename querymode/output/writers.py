@@ -10,8 +10,8 @@ import errno
 import os
 from contextlib import suppress
 
+from querymode._checks import row_count
 from querymode.errors import QueryModeError, error
-from querymode.frame.arguments import row_count
 from querymode.store.source import Touched
 
 TYPE_CHECKING = False

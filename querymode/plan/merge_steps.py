@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from querymode.plan.nodes import UNLIMITED
-from querymode.plan.step_bytes import column_at, encode_merge, encode_plan, encode_sort
+from querymode.engine.plan_bytes import UNLIMITED, column_at, encode_merge, encode_plan, encode_sort
 from querymode.types import INT64
 
 TYPE_CHECKING = False

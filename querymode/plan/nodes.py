@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from querymode._abi import AggregateOp
 from querymode._call import check
+from querymode.engine.plan_bytes import UNLIMITED
 from querymode.errors import error
 from querymode.expr.nodes import Aggregate, Cast, Column, Expr, unnamed
 from querymode.expr.trees import all_of
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from querymode.table.files import FileTable
     from querymode.table.memory import MemoryTable
     from querymode.types import DataType
-
-#: More rows than there are.
-UNLIMITED = (1 << 64) - 1
 
 
 class Node:

@@ -80,7 +80,7 @@ class Pruning:
 
 def rewrite(predicates: Sequence[Expr], schema: Schema) -> Pruning | None:
     """The filter over statistics, or None where no statistic could rule anything out."""
-    from querymode.plan.step_bytes import encode_plan
+    from querymode.engine.plan_bytes import encode_plan
 
     rewriter = _Rewriter(schema)
     terms = [term for term in map(rewriter.might, predicates) if term is not None]

@@ -1,14 +1,9 @@
-"""Plans on their way to the engine: logical steps, bound to columns, become those of plan/step_bytes.py."""
+"""Plans on their way to the engine: logical steps, bound to columns, become those of engine/plan_bytes.py."""
 
 from __future__ import annotations
 
 from querymode._abi import ROWS_IN_ORDER, AggregatePhase, JoinKind, JoinSide, NodeTag
-from querymode.expr.nodes import Column
-from querymode.plan.aggregates import BoundCall, encode_aggregate
-from querymode.plan.bind import bind, bind_argument, bind_keys, bind_predicate
-from querymode.plan.merge_steps import MergeSteps
-from querymode.plan.nodes import GroupBy, Sort
-from querymode.plan.step_bytes import (
+from querymode.engine.plan_bytes import (
     column_at,
     encode_build,
     encode_in_build,
@@ -21,6 +16,11 @@ from querymode.plan.step_bytes import (
     encode_repeat,
     encode_sort,
 )
+from querymode.expr.nodes import Column
+from querymode.plan.aggregates import BoundCall, encode_aggregate
+from querymode.plan.bind import bind, bind_argument, bind_keys, bind_predicate
+from querymode.plan.merge_steps import MergeSteps
+from querymode.plan.nodes import GroupBy, Sort
 from querymode.schema import Schema
 from querymode.types import BOOL
 

@@ -73,7 +73,7 @@ def scan_udf(
         scan = scan_udf(["id", "amount"], filter=("amount", "gt", 100), example=paths[0])
         spark.createDataFrame([(path,) for path in paths], "path string").select("path", inline(scan("path")))
     """
-    from querymode.session import parse_size
+    from querymode._checks import parse_size
     from querymode.spark.start import require_pyspark
 
     require_pyspark()

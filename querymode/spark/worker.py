@@ -16,7 +16,7 @@ from querymode._version import __version__
 from querymode.errors import QueryModeError, error
 from querymode.session import QueryMode
 from querymode.spark.cast import cast_table
-from querymode.store import display_name
+from querymode.store.location import display_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Plans → stages: plain data that an executor runs."""

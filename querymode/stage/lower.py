@@ -16,6 +16,7 @@ from typing import NamedTuple
 from querymode._abi import ROWS_PASS, AggregatePhase
 from querymode._call import check
 from querymode._collector import CollectorPaused
+from querymode.engine.plan_bytes import UNLIMITED, encode_plan
 from querymode.errors import error
 from querymode.expr.nodes import Cast, Column, Expr
 from querymode.expr.trees import substitute
@@ -23,7 +24,6 @@ from querymode.optimize.pushdown import optimize, reduces
 from querymode.plan.aggregates import depends_on_order, is_splittable
 from querymode.plan.bind import bind, bind_keys, columns_of
 from querymode.plan.nodes import (
-    UNLIMITED,
     Filter,
     GroupBy,
     Join,
@@ -38,7 +38,6 @@ from querymode.plan.nodes import (
     Union,
 )
 from querymode.plan.prune import rewrite
-from querymode.plan.step_bytes import encode_plan
 from querymode.plan.wire import Wire, state_fields
 from querymode.schema import Schema
 from querymode.table.files import FileTable
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from querymode.plan.merge_steps import MergeSteps
     from querymode.plan.prune import Pruning
     from querymode.table.memory import MemoryTable
+    from querymode.types import DataType
 
 #: Groups that a lane keeps before it hands them on; a table of them fits the second-level cache.
 GROUP_LIMIT = 1 << 16
@@ -101,6 +101,7 @@ class TopKey(NamedTuple):
 
     rows: int
     place: int
+    data_type: DataType
     descending: bool
     nulls_first: bool
 
@@ -644,15 +645,15 @@ _RULES: dict[type[Step], Callable[..., _Pipe]] = {
 
 def _note_top(pipe: _Pipe, node: Sort, rows: int) -> None:
     """Where the first key is a column of the tables, their bounds say what cannot be among the first rows."""
-    from querymode.execute.top_bound import is_comparable
-
     key, descending, nulls_first = node.keys[0]
-    if rows == 0 or not isinstance(key, Column) or not is_comparable(pipe.schema.type_of(key.name)):
+    if rows == 0 or not isinstance(key, Column):
         return
     for line in pipe.branch_lines:
         assert line.branch is not None
         line.branch.top_column = line.origins.get(key.name)
-    pipe.stage.top = TopKey(rows, pipe.schema.index(key.name), descending, nulls_first)
+    pipe.stage.top = TopKey(
+        rows, pipe.schema.index(key.name), pipe.schema.type_of(key.name), descending, nulls_first
+    )
 
 
 def _needs_of(root: Node) -> dict[int, set[str] | None]:

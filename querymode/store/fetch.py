@@ -20,7 +20,8 @@ from functools import partial
 
 from querymode._call import claim, current, earlier, query_timeout
 from querymode.errors import QueryModeError, error
-from querymode.store import display_name, is_remote, open_source
+from querymode.store.location import display_name
+from querymode.store.open import is_remote, open_source
 from querymode.store.source import Patience, ReadCancelled
 
 TYPE_CHECKING = False
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from querymode._call import Call
-    from querymode.store import ByteSource, StoreOptions
+    from querymode.store.options import StoreOptions
     from querymode.store.s3 import Listed
+    from querymode.store.source import ByteSource
 
     T = TypeVar("T")
 
@@ -563,3 +565,13 @@ class Opening(_Asking):
         if source.held_size:
             claim(source.held_size, source.name)
         return source
+
+
+def opening_gate() -> IoGate | None:
+    """What this thread's call lists and opens through: it counts, and ends with the call."""
+    call = current()
+    if call is None:
+        return None
+    if call.gate is None:
+        call.gate = IoGate(max_requests=call.max_requests, max_bytes=call.max_bytes, deadline=call.deadline)
+    return call.gate

@@ -1,0 +1,1 @@
+"""Tables: what a Scan names, and what each kind is made from."""

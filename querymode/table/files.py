@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from querymode.execute.top_bound import Zone
     from querymode.format.parquet.flat_footer import FlatFooter
     from querymode.schema import Schema
-    from querymode.store import ByteSource
+    from querymode.store.source import ByteSource
 
 #: Many small files share lanes: more of them balance no better.
 LANE_COUNT_MAX = 256

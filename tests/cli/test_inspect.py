@@ -15,7 +15,7 @@ import pytest
 
 from querymode import QueryMode
 from querymode._abi import FileFormat
-from querymode.catalog import open_table
+from querymode.catalog.files import open_table
 from querymode.engine.instance import Instance
 from querymode.errors import InternalError
 from querymode.format.parquet import report as file_report

@@ -23,8 +23,8 @@ from querymode._abi import (
     NodeTag,
     TypeTag,
 )
+from querymode.engine.plan_bytes import encode_build, encode_in_build, encode_join
 from querymode.plan.bind import _castable
-from querymode.plan.step_bytes import encode_build, encode_in_build, encode_join
 from querymode.types import (
     BOOL,
     DataType,

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 
 from querymode import QueryMode, col
 from querymode.execute import files
-from querymode.store import ByteSource, open_source
+from querymode.store.open import open_source
+from querymode.store.source import ByteSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from querymode.store import Patience
+    from querymode.store.source import Patience
 
 GROUPS = 10
 SECONDS_A_RANGE = 0.02

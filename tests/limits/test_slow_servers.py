@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode, QueryModeError
-from querymode.catalog import open_table
+from querymode.catalog.files import open_table
 from querymode.frame.frame import DataFrame
 from querymode.store import s3
 from querymode.store.fetch import IoGate

@@ -18,6 +18,7 @@ import pytest
 from querymode import DataFrame, QueryMode, col
 from querymode.execute.top_bound import TopBound, Zone
 from querymode.stage.lower import TopKey
+from querymode.types import INT64
 
 ROWS = 120_000
 BLOCK = ROWS // 8
@@ -248,7 +249,7 @@ def test_what_lies_behind() -> None:
     unknown = Zone(None, None, True, True)
     nulls = Zone(None, None, True, False)
     for descending, nulls_first in ORDERS:
-        bound = TopBound(TopKey(1, 0, descending, nulls_first))
+        bound = TopBound(TopKey(1, 0, INT64, descending, nulls_first))
         assert not bound.rules_out(bound.best(Zone(1, 2, False, True)))  # no bound yet
         bound.rank = bound._rank(5)
         assert not bound.rules_out(bound.best(Zone(5, 5, False, True)))

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from querymode.store import ByteSource, Patience
+from querymode.store.source import ByteSource, Patience
 
 
 class FaultySource(ByteSource):

@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryModeError
-from querymode.catalog import open_table
+from querymode.catalog.files import open_table
 from querymode.catalog.hive import partition_values
 from querymode.catalog.pattern import matches, split_pattern
 from querymode.format.parquet import footer
 from querymode.format.parquet.footer import FooterCache
-from querymode.store import StoreOptions
+from querymode.store.options import StoreOptions
 from querymode.table.files import CONSTANT, MISSING, FileTable
 from querymode.types import decode_type
 from tests.unit.range_server import RangeServer

@@ -15,10 +15,8 @@ import pytest
 from querymode._abi import LISTED, ArithmeticOp, ExpressionTag, NodeTag, OutputState, SourceKind, TypeTag
 from querymode.engine import instance as _wasm
 from querymode.engine.instance import Cancelled, Instance
-from querymode.errors import MemoryExceededError, QueryModeError
-from querymode.expr.literals import encode_value
-from querymode.plan.nodes import UNLIMITED
-from querymode.plan.step_bytes import (
+from querymode.engine.plan_bytes import (
+    UNLIMITED,
     column_at,
     encode_bound,
     encode_limit,
@@ -28,6 +26,8 @@ from querymode.plan.step_bytes import (
     encode_repeat,
     encode_sort,
 )
+from querymode.errors import MemoryExceededError, QueryModeError
+from querymode.expr.literals import encode_value
 from querymode.qmcb import decode_columnar_batch
 from querymode.schema import Schema
 from querymode.table.from_arrow import from_arrow, to_arrow

@@ -14,8 +14,11 @@ import pytest
 
 from querymode import QueryModeError
 from querymode.errors import error
-from querymode.store import ByteSource, BytesSource, LocalFile, ReadCancelled, StoreOptions
 from querymode.store.fetch import GAP_DEFAULT, GAP_MAX, GAP_MIN, IoGate, IoPool, auto_coalesce_gap, coalesce
+from querymode.store.local import LocalFile
+from querymode.store.memory import BytesSource
+from querymode.store.options import StoreOptions
+from querymode.store.source import ByteSource, ReadCancelled
 from tests.unit.faulty_source import FaultySource
 from tests.unit.range_server import RangeServer
 

@@ -17,7 +17,9 @@ from querymode import QueryMode, QueryModeError, col
 from querymode.format.parquet.footer import is_settled
 from querymode.format.parquet.report import FileReport
 from querymode.frame.frame import DataFrame
-from querymode.store import LocalFile, Patience, open_source
+from querymode.store.local import LocalFile
+from querymode.store.open import open_source
+from querymode.store.source import Patience
 
 GROUPS, GROUP_ROWS = 8, 20_000
 ROWS = GROUPS * GROUP_ROWS

@@ -25,10 +25,15 @@ from querymode.engine.one_task import on_instance
 from querymode.format.parquet import footer
 from querymode.format.parquet.flat_footer import FlatFooter
 from querymode.format.parquet.footer import FooterCache
-from querymode.store import ByteSource, BytesSource, CountingSource, StoreOptions, open_source, vip_cache
+from querymode.store import vip_cache
+from querymode.store.counting import CountingSource
 from querymode.store.fetch import IoGate
+from querymode.store.memory import BytesSource
+from querymode.store.open import open_source
+from querymode.store.options import StoreOptions
 from querymode.store.private_cache import PrivateCache
 from querymode.store.private_cache import cache_directory as user_directory
+from querymode.store.source import ByteSource
 from querymode.store.vip_cache import ENTRY_OVERHEAD, VipCache
 from tests.unit.range_server import RangeServer
 
@@ -514,7 +519,7 @@ PROCESS = """
 import sys
 from querymode.format.parquet import footer
 from querymode.store.private_cache import PrivateCache
-from querymode.store import open_source
+from querymode.store.open import open_source
 folder, count, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 import os, random
 source = random.Random(seed)

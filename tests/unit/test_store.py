@@ -16,18 +16,14 @@ from pathlib import Path
 import pytest
 
 from querymode import QueryModeError
-from querymode.store import (
-    BytesSource,
-    CountingSource,
-    LocalFile,
-    Patience,
-    ReadCancelled,
-    StoreOptions,
-    display_name,
-    local,
-    open_source,
-)
-from querymode.store.location import HttpUrl, scheme_of
+from querymode.store import local
+from querymode.store.counting import CountingSource
+from querymode.store.local import LocalFile
+from querymode.store.location import HttpUrl, display_name, scheme_of
+from querymode.store.memory import BytesSource
+from querymode.store.open import open_source
+from querymode.store.options import StoreOptions
+from querymode.store.source import Patience, ReadCancelled
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = bytes(range(256)) * 64

@@ -18,7 +18,9 @@ from pathlib import Path
 import pytest
 
 from querymode import QueryModeError
-from querymode.store import ByteSource, Patience, ReadCancelled, StoreOptions, open_source
+from querymode.store.open import open_source
+from querymode.store.options import StoreOptions
+from querymode.store.source import ByteSource, Patience, ReadCancelled
 from tests.unit.range_server import Handler, RangeServer
 
 DATA = random.Random(7).randbytes(300_000)

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from querymode import QueryModeError
-from querymode.store import ByteSource, StoreOptions, open_source
+from querymode.store.open import open_source
+from querymode.store.options import StoreOptions
 from querymode.store.s3 import ClientSettings, Listed, S3Source, list_prefix
+from querymode.store.source import ByteSource
 from tests.unit.range_server import RangeServer
 
 DATA = random.Random(11).randbytes(100_000)

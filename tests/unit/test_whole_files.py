@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode, QueryModeError
-from querymode.catalog import open_table
+from querymode.catalog.files import open_table
 from querymode.cli import main
-from querymode.store import StoreOptions
 from querymode.store.fetch import IoGate
+from querymode.store.options import StoreOptions
 
 ROWS = 50_000
 

@@ -1,0 +1,1 @@
+"""Parquet: footers, what they say of row groups, and reports for people."""

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from querymode.engine.instance import Instance
-    from querymode.store import ByteSource
     from querymode.store.private_cache import OpenedCache
+    from querymode.store.source import ByteSource
     from querymode.types import DataType
 
     Fields = tuple[tuple[str, DataType], ...]

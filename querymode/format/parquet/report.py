@@ -13,8 +13,8 @@ from querymode._abi import FileFormat, TypeTag
 from querymode._call import deadline
 from querymode.engine.one_task import on_instance
 from querymode.errors import QueryModeError, error
-from querymode.execute.files import open_file
 from querymode.format.parquet.flat_footer import ALL_DICTIONARY, MAX, MIN, Array
+from querymode.format.parquet.statistics import open_file
 from querymode.qmcb import column_values, columnar_batch_to_rows, decode_columnar_batch
 from querymode.store.fetch import IoGate
 from querymode.store.source import Touched
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from querymode.engine.instance import Instance
     from querymode.format.parquet.flat_footer import Chunk, FlatFooter, Span
-    from querymode.store import ByteSource
+    from querymode.store.source import ByteSource
     from querymode.table.files import TableFile
     from querymode.types import DataType
 

@@ -12,7 +12,6 @@ from querymode import _abi
 from querymode._abi import ExpressionTag, JoinKind, JoinSide, NodeTag
 from querymode.errors import error
 from querymode.expr.literals import encode_text, encode_value
-from querymode.plan.nodes import UNLIMITED
 from querymode.types import encode_type
 
 TYPE_CHECKING = False
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from querymode.types import DataType
 
 _HEAD = struct.Struct("<IIH")
+#: More rows than there are.
+UNLIMITED = (1 << 64) - 1
 
 
 def encode_plan(
