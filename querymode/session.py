@@ -341,9 +341,9 @@ class QueryMode:
             return self._execute(node, limits).to_arrow()
         import pyarrow
 
+        from querymode.arrow.to_arrow import arrow_schema
         from querymode.execute import query_run as local
         from querymode.stage.lower import lower
-        from querymode.table.from_arrow import arrow_schema
 
         with limits.call(self.memory):
             work = lower(node)
@@ -404,7 +404,7 @@ class QueryMode:
 
 
 def _arrow_export(schema: Schema) -> Callable[[LentBatch], list[pyarrow.RecordBatch]]:
-    from querymode.table.from_arrow import copied_batches
+    from querymode.arrow.to_arrow import copied_batches
 
     return lambda lent: copied_batches(lent, schema)
 

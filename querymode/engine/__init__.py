@@ -1,1 +1,1 @@
-"""The engine in this process: the module, its instances and their pool, and whatever runs a single task on one."""
+"""The engine in this process: the module, its instances, their pool, and what runs one task on one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from querymode.arrow.checks import check_array
+from querymode.arrow.to_arrow import arrow_schema, record_batches
 from querymode.errors import QueryModeError, error
 from querymode.execute.batch import drop_batches
 from querymode.plan.nodes import Project, Scan, with_types
@@ -10,7 +11,7 @@ from querymode.plan.wire import Wire
 from querymode.qmcb import decode_columnar_batch
 from querymode.schema import Schema
 from querymode.stage.lower import Branch, Stage
-from querymode.table.from_arrow import arrow_schema, from_checked, record_batches
+from querymode.table.from_arrow import from_checked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""Expressions as users write them: nodes, the walker over them, and constants. Nothing here knows a schema."""
+"""Expressions as users write them: nodes, the walker over them, constants. Nothing here knows a schema."""

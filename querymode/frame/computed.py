@@ -55,7 +55,7 @@ class ComputedColumn:
         import pyarrow
 
         from querymode.arrow.checks import check_array
-        from querymode.table.from_arrow import arrow_type
+        from querymode.arrow.to_arrow import arrow_type
 
         target = arrow_type(self.data_type)
         if isinstance(given, pyarrow.Array | pyarrow.ChunkedArray) and given.type != target:

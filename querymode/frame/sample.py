@@ -39,7 +39,8 @@ def sample(frame: DataFrame, count: int, seed: object) -> DataFrame:
 def _in_memory(frame: DataFrame, places: list[int], total: int) -> Node:
     import pyarrow
 
-    from querymode.table.from_arrow import arrow_schema, from_checked
+    from querymode.arrow.to_arrow import arrow_schema
+    from querymode.table.from_arrow import from_checked
 
     few = len(places) * _ROWS_PER_PICK <= total
     picked = _with_rows(frame._node, places) if places and few else None

@@ -76,8 +76,8 @@ class Result:
         return list(self._batches)
 
     def to_arrow(self) -> pyarrow.Table:
+        from querymode.arrow.to_arrow import to_arrow
         from querymode.qmcb import view_own_batch
-        from querymode.table.from_arrow import to_arrow
 
         return to_arrow([view_own_batch(batch) for batch in self._batches], self.schema)
 

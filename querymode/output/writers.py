@@ -281,7 +281,7 @@ def column_batches(frame: DataFrame) -> Iterator[list[list[Any]]]:
 
 
 def _arrow_schema(frame: DataFrame) -> pyarrow.Schema:
-    from querymode.table.from_arrow import arrow_schema
+    from querymode.arrow.to_arrow import arrow_schema
 
     return arrow_schema(frame.schema)
 

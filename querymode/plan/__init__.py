@@ -1,1 +1,1 @@
-"""Logical plans: nodes, binding to columns and types, functions and aggregates, and plans as JSON and Python."""
+"""Logical plans: nodes, binding to columns and types, functions, aggregates; plans as JSON and Python."""

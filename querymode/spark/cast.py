@@ -29,7 +29,7 @@ def spark_schema(schema: Schema) -> StructType:
     from pyspark.sql.pandas.types import from_arrow_type
     from pyspark.sql.types import StructField, StructType
 
-    from querymode.table.from_arrow import arrow_type
+    from querymode.arrow.to_arrow import arrow_type
 
     fields = []
     for name, data_type in schema:

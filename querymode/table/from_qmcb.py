@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from querymode._abi import TypeTag
+from querymode.engine.views import view_bytes
 from querymode.errors import error
 from querymode.qmcb import decode_columnar_batch
 from querymode.schema import Schema
-from querymode.table.memory import HostColumn, MemoryTable, Morsel, cut_morsels, morsel_rows, view_bytes
+from querymode.table.memory import HostColumn, MemoryTable, Morsel, cut_morsels, morsel_rows
 from querymode.types import has_offsets
 
 TYPE_CHECKING = False

@@ -19,6 +19,7 @@ import struct
 from querymode import _abi
 from querymode._abi import TypeTag
 from querymode._call import check, claim
+from querymode.engine.views import cut_bits, view_bytes
 from querymode.errors import error
 from querymode.types import value_size
 
@@ -268,10 +269,6 @@ def morsel_rows(row_size: float, row_count: int) -> int:
 # ---- buffers ----
 
 
-def view_bytes(buffer: Buffer) -> memoryview:
-    return memoryview(buffer).cast("B")
-
-
 # ---- cutting ----
 
 
@@ -334,13 +331,6 @@ def _slice_spans(column: HostColumn, part: HostColumn, start: int) -> None:
     if column.data is not None:
         part.data = view_bytes(column.data)[begin:end]
     part.children = tuple(slice_column(child, begin, end - begin) for child in column.children)
-
-
-def cut_bits(bits: Buffer, first_bit: int, count: int) -> tuple[memoryview, int]:
-    """The bytes with these bits, and the bit in the first byte where they begin."""
-    if count == 0:
-        return memoryview(b""), 0
-    return view_bytes(bits)[first_bit >> 3 : (first_bit + count + 7) >> 3], first_bit & 7
 
 
 def _all_set(bits: memoryview, bit: int, count: int) -> bool:

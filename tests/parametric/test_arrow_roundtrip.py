@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from querymode.arrow.to_arrow import arrow_schema, to_arrow
 from querymode.execute import query_run as local
 from querymode.execute.budget import Budget
 from querymode.execute.limits import Limits
@@ -18,7 +19,7 @@ from querymode.plan.nodes import Scan
 from querymode.qmcb import decode_columnar_batch
 from querymode.stage.lower import lower
 from querymode.table import from_arrow as arrow
-from querymode.table.from_arrow import arrow_schema, from_arrow, to_arrow
+from querymode.table.from_arrow import from_arrow
 from querymode.table.from_qmcb import from_qmcb
 from tests.unit.test_arrow import ARRAYS, arrow_values, check_round_trip
 

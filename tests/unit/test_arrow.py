@@ -16,12 +16,14 @@ import pytest
 
 from querymode import types
 from querymode._abi import TimeUnit, TypeTag
+from querymode.arrow import to_arrow as out_module
+from querymode.arrow.to_arrow import arrow_schema, arrow_type, to_arrow
 from querymode.errors import InvalidFormatError, NotSupportedError, SchemaMismatchError
 from querymode.qmcb import ColumnarBatch, ColumnarColumn, decode_columnar_batch, encode_columnar_batch
 from querymode.schema import Schema
 from querymode.table import from_arrow as arrow
 from querymode.table import memory as memory_table
-from querymode.table.from_arrow import arrow_schema, arrow_type, from_arrow, to_arrow
+from querymode.table.from_arrow import from_arrow
 from querymode.table.from_qmcb import from_qmcb
 from querymode.table.memory import CHUNK_ROWS, MORSEL_SIZE_MAX, HostColumn, MemoryTable
 
@@ -704,7 +706,7 @@ def qmcb_of_numpy(table: pa.Table) -> list[bytes]:
 
 
 def test_text_larger_than_arrows_offsets_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow, "_OFFSET_MAX", 60)
+    monkeypatch.setattr(out_module, "OFFSET_MAX", 60)
     names = [
         "large_list",
         "map",
@@ -718,7 +720,7 @@ def test_text_larger_than_arrows_offsets_is_split(monkeypatch: pytest.MonkeyPatc
     given = pa.table({name: ARRAYS[name] for name in names})
     out = check_round_trip(given)
     assert out.column(0).num_chunks > 1
-    monkeypatch.setattr(arrow, "_OFFSET_MAX", 10)
+    monkeypatch.setattr(out_module, "OFFSET_MAX", 10)
     with pytest.raises(NotSupportedError, match="2 GiB"):
         check_round_trip(given)
 
@@ -742,7 +744,7 @@ def test_decoded_text_may_need_wide_offsets(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_views_of_much_text_get_wide_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow, "_OFFSET_MAX", 60)
+    monkeypatch.setattr(arrow, "OFFSET_MAX", 60)
     for name in ("string_view", "binary_view", "list of views", "dictionary of views"):
         ours = from_arrow(pa.table({"c": ARRAYS[name]}))
         assert table_values(ours) == arrow_values(ARRAYS[name])

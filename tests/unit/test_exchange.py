@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from querymode._abi import LISTED, ArithmeticOp, ExpressionTag, NodeTag, OutputState, SourceKind, TypeTag
+from querymode.arrow.to_arrow import to_arrow
 from querymode.engine import instance as _wasm
 from querymode.engine.instance import Cancelled, Instance
 from querymode.engine.plan_bytes import (
@@ -30,7 +31,7 @@ from querymode.errors import MemoryExceededError, QueryModeError
 from querymode.expr.literals import encode_value
 from querymode.qmcb import decode_columnar_batch
 from querymode.schema import Schema
-from querymode.table.from_arrow import from_arrow, to_arrow
+from querymode.table.from_arrow import from_arrow
 from querymode.types import BOOL, INT64, DataType, encode_type
 
 Key = tuple[bytes, bool, bool]
