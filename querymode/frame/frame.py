@@ -192,7 +192,7 @@ class DataFrame(FilterMethods, ColumnMethods, JoinMethods, OutputMethods):
         self, function: str, column: str | Expr | None = None, alias: str | None = None
     ) -> DataFrame:
         """`aggregate("sum", "amount", "total")`: one aggregate over all rows."""
-        return self._with(GroupBy(self._node, (), [_worded_call(function, column, alias)]))
+        return self._with(GroupBy(self._node, (), [worded_call(function, column, alias)]))
 
     def value_counts(self, column: str | Expr, sort: bool = True, name: str = "count") -> DataFrame:
         """How often every value of a column is there, as a column called `name`; the most frequent first."""
@@ -310,7 +310,7 @@ class GroupedFrame:
     def aggregate(
         self, function: str, column: str | Expr | None = None, alias: str | None = None
     ) -> DataFrame:
-        call = _worded_call(function, column, alias)
+        call = worded_call(function, column, alias)
         return self._frame._with(GroupBy(self._frame._node, self._keys, [call]))
 
     def keys(self) -> DataFrame:
@@ -383,7 +383,7 @@ def _calls(calls: Iterable[object]) -> list[tuple[str, Aggregate]]:
     return found
 
 
-def _worded_call(function: str, column: str | Expr | None, alias: str | None) -> tuple[str, Aggregate]:
+def worded_call(function: str, column: str | Expr | None, alias: str | None) -> tuple[str, Aggregate]:
     word = function.lower() if isinstance(function, str) else ""
     if word not in AGGREGATE_WORDS:
         known = ", ".join(AGGREGATE_WORDS)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from querymode._version import __version__
 from querymode.errors import error
 from querymode.expr.nodes import Alias, Expr, condition
-from querymode.frame.frame import _worded_call
+from querymode.frame.frame import worded_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _frame(
 
 
 def _call(name: str, function: str, column: str) -> Expr:
-    return Alias(_worded_call(function, column, name)[1], name)
+    return Alias(worded_call(function, column, name)[1], name)
 
 
 # ---- what was asked for ----

@@ -1,0 +1,182 @@
+"""The house: which room of the package may import which, and how large a file may grow.
+
+Imports inside functions count as well: they break circles for Python, not for people. Imports for type
+checkers alone do not.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import querymode
+
+PACKAGE = Path(querymode.__file__).parent
+ROOT = PACKAGE.parent
+
+#: Modules of the package's root by the room that they belong to; their place is for their public names.
+ROOT_MODULES = {
+    **dict.fromkeys(
+        (
+            "_abi",
+            "_call",
+            "_checks",
+            "_collector",
+            "_secrets",
+            "_shutdown",
+            "_version",
+            "errors",
+            "schema",
+            "types",
+        ),
+        "base",
+    ),
+    "qmcb": "engine",
+    "session": "session",
+    "": "session",
+    "__main__": "cli",
+}
+
+#: A room and those it may import, besides `base`, which all may. Rooms come after what they stand on.
+MAY_IMPORT: dict[str, tuple[str, ...]] = {
+    "base": (),
+    "store": (),
+    "expr": (),
+    "engine": ("expr", "store"),
+    "arrow": ("engine",),
+    "table": ("arrow", "engine", "expr"),
+    "plan": ("engine", "expr", "table"),
+    "format": ("engine", "store"),
+    "catalog": ("expr", "format", "store", "table"),
+    "optimize": ("engine", "expr", "format", "plan", "table"),
+    "stage": ("engine", "expr", "optimize", "plan", "table"),
+    "execute": ("arrow", "engine", "expr", "format", "plan", "stage", "store", "table"),
+    "output": ("arrow", "engine", "execute", "optimize", "plan", "stage", "store", "table"),
+    "frame": ("arrow", "engine", "expr", "output", "plan", "table"),
+    "sql": ("expr", "output", "plan", "store", "table"),
+    "session": (
+        "arrow",
+        "catalog",
+        "engine",
+        "execute",
+        "frame",
+        "optimize",
+        "output",
+        "plan",
+        "sql",
+        "stage",
+        "store",
+        "table",
+    ),
+    "cli": ("engine", "format", "output", "plan", "session", "table"),
+    "spark": ("arrow", "expr", "frame", "session", "store"),
+}
+
+LINES_MAX = 800
+#: Longer files, and why they are.
+LONG_FILES = {
+    "querymode/engine/instance.py": "the one file that knows pointers: what is apart would have to trust it",
+    "querymode/expr/nodes.py": "every expression node, each a few lines, read side by side",
+    "querymode/qmcb.py": "one public module, whose names are fixed",
+}
+
+
+def modules() -> dict[str, Path]:
+    """Dotted names below the package, without its own."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def room_of(module: str) -> str:
+    return ROOT_MODULES[module] if module in ROOT_MODULES else module.partition(".")[0]
+
+
+def imports_of(path: Path) -> list[tuple[str, str]]:
+    """Modules of ours that a file imports when it runs, and the name that it takes from each."""
+    tree = ast.parse(path.read_text())
+    unseen = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    found = []
+    for node in ast.walk(tree):
+        if id(node) in unseen:
+            continue
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "querymode":
+            home = (node.module or "").removeprefix("querymode").removeprefix(".")
+            for alias in node.names:
+                inner = f"{home}.{alias.name}".removeprefix(".")
+                found.append((inner, "") if inner in MODULES else (home, alias.name))
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names if alias.name.split(".")[0] == "querymode"]
+            found += [(name.removeprefix("querymode").removeprefix("."), "") for name in names]
+    return found
+
+
+def test_every_module_has_a_room() -> None:
+    assert {room_of(module) for module in MODULES} == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_a_room_imports_only_what_it_stands_on(room: str) -> None:
+    allowed = {room, "base", *MAY_IMPORT[room]}
+    wrong = [
+        f"{module} imports {other or 'querymode'}"
+        for module, path in MODULES.items()
+        if room_of(module) == room
+        for other, _ in imports_of(path)
+        if room_of(other) not in allowed
+    ]
+    assert not wrong
+
+
+def test_what_may_be_imported_is_imported() -> None:
+    """Rooms that stand apart stay apart: what nobody uses is taken out of the table above."""
+    used: defaultdict[str, set[str]] = defaultdict(set)
+    for module, path in MODULES.items():
+        used[room_of(module)] |= {room_of(other) for other, _ in imports_of(path)}
+    unused = {room: set(rooms) - used[room] for room, rooms in MAY_IMPORT.items() if set(rooms) - used[room]}
+    assert not unused
+
+
+def test_there_is_no_circle() -> None:
+    """The table's own order proves it."""
+    before: set[str] = set()
+    for room, others in MAY_IMPORT.items():
+        assert set(others) <= before, room
+        before.add(room)
+
+
+def test_private_names_stay_in_their_room() -> None:
+    wrong = [
+        f"{module} imports {name} of {other}"
+        for module, path in MODULES.items()
+        for other, name in imports_of(path)
+        if name.startswith("_") and not name.startswith("__") and room_of(other) != room_of(module)
+    ]
+    assert not wrong
+
+
+def long_files() -> dict[str, int]:
+    sources = PACKAGE.rglob("*.py")
+    sizes = {str(path.relative_to(ROOT)): path.read_text().count("\n") for path in sources}
+    return {name: size for name, size in sizes.items() if size > LINES_MAX}
+
+
+def test_files_are_short_or_say_why() -> None:
+    assert set(long_files()) - set(LONG_FILES) == set()
+
+
+def test_no_file_is_excused_for_nothing() -> None:
+    assert set(LONG_FILES) - set(long_files()) == set()
