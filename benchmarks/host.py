@@ -55,7 +55,7 @@ def _calls(table: Table, instance: _wasm.Instance) -> None:
 def _empty_batch(table: Table, instance: _wasm.Instance) -> None:
     names = [f"column_{index}" for index in range(10)]
     data = pyarrow.table({name: pyarrow.array([1], pyarrow.int64()) for name in names})
-    branch = lower(QueryMode.from_arrow(data).select(*names)._node).branches[0]
+    branch = lower(QueryMode.from_arrow(data).select(*names)._node).last.branches[0]
     # An empty table has no morsel, so the empty one is made here.
     assert isinstance(branch.source, MemoryTable)
     empty = Morsel([HostColumn(column.type, 0) for column in branch.source.morsels[0].columns], 0)

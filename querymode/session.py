@@ -15,7 +15,7 @@ from querymode._secrets import hide
 from querymode._shutdown import guarded, guards_shutdown
 from querymode.errors import TableNotFoundError, error
 from querymode.frame.frame import DataFrame
-from querymode.plan.nodes import GroupBy, Node, Scan, is_file_aggregate, known_counts
+from querymode.plan.nodes import GroupBy, Node, Scan
 from querymode.sql.cache import PlanCache
 from querymode.table.files import Origin
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from querymode._call import Call
     from querymode.engine.lent import LentBatch
+    from querymode.execute.executor import Executor
     from querymode.execute.limits import Limits
     from querymode.execute.profile import Profile
     from querymode.output.result import Result
@@ -109,6 +110,7 @@ class QueryMode:
         self._budget = Budget(self.memory)
         self._tables: dict[str, DataFrame] = {}
         self._plans = PlanCache()
+        self._made_executor: Executor | None = None
 
     @classmethod
     @_with_parameters_of(__init__)
@@ -301,86 +303,86 @@ class QueryMode:
         """A call with this session's limits, to be entered: what happens in it has one deadline."""
         return self._limits().call(self.memory)
 
-    def _execute(self, node: Node, limits: Limits) -> Result:
-        with limits.call(self.memory):
-            return self._answer(node, limits)
-
-    def _answer(self, node: Node, limits: Limits) -> Result:
+    def _execute(self, node: Node, limits: Limits, *, profile: Profile | None = None) -> Result:
+        """The whole answer. `profile`: is filled with what the run tells of itself."""
         from querymode.output.result import Result
 
-        counts = known_counts(node)
-        if counts is not None:
-            return _counted(node, counts, limits)
-        batch = self._known_batch(node)
-        if batch is not None:
-            rows = int.from_bytes(batch[4:8], "little")
-            return Result([batch], node.schema, _stats_of_nothing(node, limits, rows, len(batch)))
-        from querymode.execute import query_run as local
-        from querymode.stage.lower import lower
-
-        work = lower(node)
-        answer = local.run(work, self._budget, limits)
-        return Result(answer.batches, work.schema, answer.stats())
-
-    def _profile(self, node: Node) -> Profile:
-        """Runs the query for what it tells of itself."""
-        from querymode.execute import query_run as local
-        from querymode.execute.profile import Profile
-        from querymode.stage.lower import lower
-
-        profile = Profile()
-        limits = self._limits()
         with limits.call(self.memory):
-            local.run(lower(node), self._budget, limits, profile=profile)
-        return profile
+            known = self._known(node, limits)
+            if known is not None:
+                return known
+            from querymode.stage.lower import lower
 
-    def _execute_arrow(self, node: Node) -> pyarrow.Table:
-        """The answer as Arrow: every worker lays out what it made, straight from the engine's memory."""
-        limits = self._limits()
-        if known_counts(node) is not None or is_file_aggregate(node):
-            return self._execute(node, limits).to_arrow()
-        import pyarrow
-
-        from querymode.arrow.to_arrow import arrow_schema
-        from querymode.execute import query_run as local
-        from querymode.stage.lower import lower
-
-        with limits.call(self.memory):
             work = lower(node)
-            answer = local.run(work, self._budget, limits, export=_arrow_export(work.schema))
+            answer = self._executor.run(work, limits, profile=profile)
+            return Result(answer.batches, work.schema, answer.stats())
+
+    def _execute_arrow(self, node: Node, limits: Limits) -> pyarrow.Table:
+        """The answer as Arrow: every worker lays out what it made, straight from the engine's memory."""
+        with limits.call(self.memory):
+            known = self._known(node, limits)
+            if known is not None:
+                return known.to_arrow()
+            import pyarrow
+
+            from querymode.arrow.to_arrow import arrow_schema
+            from querymode.stage.lower import lower
+
+            work = lower(node)
+            answer = self._executor.run(work, limits, export=_arrow_export(work.schema))
         batches = [batch for part in answer.batches for batch in part]
         return pyarrow.Table.from_batches(batches, arrow_schema(work.schema))
 
-    def _known_batch(self, node: Node) -> bytes | None:
-        """The answer, where it is known without running anything."""
-        if not is_file_aggregate(node):
-            from querymode.optimize.constant_answers import constant_batch
-
-            return constant_batch(node)
-        from querymode.optimize.footer_answers import known_batch
-
-        return known_batch(node)
-
     def _stream(self, node: Node, limits: Limits) -> Iterator[list[pyarrow.RecordBatch]]:
         """Batches of an answer, in order, as they come: never all of them in memory at once."""
-        from querymode.execute import query_run as local
-        from querymode.stage.lower import lower
-
         with limits.call(self.memory):
+            known = self._known(node, limits)
+            if known is not None:
+                return iter((known.to_arrow().to_batches(),))
+            from querymode.stage.lower import lower
+
             work = lower(node)
-        return local.stream(work, self._budget, limits, export=_arrow_export(work.schema))
+        return self._executor.stream(work, limits, export=_arrow_export(work.schema))
 
     def _stream_qmcb(self, node: Node, limits: Limits) -> Iterator[bytes]:
         """The same in the engine's form."""
-        from querymode.execute import query_run as local
-        from querymode.stage.lower import lower
-
         with limits.call(self.memory):
-            batch = self._known_batch(node)
-            if batch is not None:
-                return iter((batch,))
+            known = self._known(node, limits)
+            if known is not None:
+                return iter(known.to_qmcb())
+            from querymode.stage.lower import lower
+
             work = lower(node)
-        return local.stream(work, self._budget, limits)
+        return self._executor.stream(work, limits)
+
+    def _known(self, node: Node, limits: Limits) -> Result | None:
+        """The answer, where it is known without running anything; opening its table counts all the same."""
+        from querymode.optimize.known_answers import known_answer
+
+        batch = known_answer(node)
+        if batch is None:
+            return None
+        from querymode.execute.executor import Answer
+        from querymode.output.result import Result
+
+        answer = Answer()
+        answer.row_count = int.from_bytes(batch[4:8], "little")
+        answer.result_bytes = len(batch)
+        if isinstance(node, GroupBy) and isinstance(node.input, Scan):
+            from querymode.execute.query_run import Reads
+
+            reads = Reads([node.input.source], limits)
+            reads.new_gate()
+            answer.opening_requests, answer.opening_bytes = reads.opening_requests, reads.opening_bytes
+        return Result([batch], node.schema, answer.stats())
+
+    @property
+    def _executor(self) -> Executor:
+        if self._made_executor is None:
+            from querymode.execute.local import LocalExecutor
+
+            self._made_executor = LocalExecutor(self._budget)
+        return self._made_executor
 
     def _limits(
         self,
@@ -407,34 +409,6 @@ def _arrow_export(schema: Schema) -> Callable[[LentBatch], list[pyarrow.RecordBa
     from querymode.arrow.to_arrow import copied_batches
 
     return lambda lent: copied_batches(lent, schema)
-
-
-def _stats_of_nothing(node: Node, limits: Limits, row_count: int, result_bytes: int) -> dict[str, Any]:
-    """Of an answer for which nothing was run; opening its table counts all the same."""
-    from querymode.execute.query_run import Answer
-
-    answer = Answer()
-    if isinstance(node, GroupBy) and isinstance(node.input, Scan):
-        from querymode.execute.query_run import Reads
-
-        reads = Reads([node.input.source], limits)
-        reads.new_gate()
-        answer.opening_requests, answer.opening_bytes = reads.opening_requests, reads.opening_bytes
-    answer.row_count = row_count
-    return {**answer.stats(), "result_bytes": result_bytes}
-
-
-def _counted(node: Node, counts: list[int], limits: Limits) -> Result:
-    """A row of counts that nothing had to be read for."""
-    from querymode.output.result import Result
-    from querymode.qmcb import DTYPE_I64, ColumnarBatch, ColumnarColumn, encode_columnar_batch
-
-    columns = [
-        ColumnarColumn(name, DTYPE_I64, count.to_bytes(8, "little"), 1)
-        for name, count in zip(node.schema.names, counts, strict=True)
-    ]
-    batch = encode_columnar_batch(ColumnarBatch(columns, 1))
-    return Result([batch], node.schema, _stats_of_nothing(node, limits, 1, len(batch)))
 
 
 _default: QueryMode | None = None

@@ -9,8 +9,7 @@ from querymode.execute.batch import drop_batches
 from querymode.plan.nodes import Project, Scan, with_types
 from querymode.plan.wire import Wire
 from querymode.qmcb import decode_columnar_batch
-from querymode.schema import Schema
-from querymode.stage.lower import Branch, Stage
+from querymode.stage.stage import Branch, Stage
 from querymode.table.from_arrow import from_checked
 
 TYPE_CHECKING = False
@@ -19,37 +18,35 @@ if TYPE_CHECKING:
 
     from querymode.execute.batch import Batch
     from querymode.execute.query_run import QueryRun
+    from querymode.schema import Schema
+    from querymode.stage.stage import Called
 
 
-def apply(stage: Stage, given: Schema, lanes: list[list[Batch]], query: QueryRun) -> list[list[Batch]]:
-    """What the stage's function makes of its batches, in order."""
+def apply(schema: Schema, end: Called, lanes: list[list[Batch]], query: QueryRun) -> list[list[Batch]]:
+    """What a stage's function makes of its batches, in order: rows of this schema."""
     import pyarrow
 
     made: list[pyarrow.RecordBatch] = []
     for lane in lanes:
         for batch in lane:
-            for rows in record_batches(decode_columnar_batch(batch.data), given, copy=True):
-                made.append(_called(stage, rows))
+            for rows in record_batches(decode_columnar_batch(batch.data), end.given, copy=True):
+                made.append(_called(schema, end, rows))
             query.held -= drop_batches(((batch,),))
-    table = from_checked(pyarrow.Table.from_batches(made, arrow_schema(stage.schema)))
-    following = Stage()
-    following.schema = stage.schema
-    branch = Branch(table, tuple(range(len(stage.schema))))
+    table = from_checked(pyarrow.Table.from_batches(made, arrow_schema(schema)))
+    branch = Branch(table, tuple(range(len(schema))))
     wire = Wire(table.schema)
-    given_back = with_types(Scan(table), stage.schema)
+    given_back = with_types(Scan(table), schema)
     if isinstance(given_back, Project):
         wire.project(given_back.items)
     branch.plan = wire.encoded()
-    following.branches = (branch,)
-    return query.run_stage(following)
+    return query.run_stage(Stage(-1, schema, (branch,)))
 
 
-def _called(stage: Stage, rows: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+def _called(schema: Schema, end: Called, rows: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
     import pyarrow
 
-    assert stage.function is not None
     try:
-        answer = stage.function(rows)
+        answer = end.function(rows)
     except QueryModeError:
         raise
     except Exception as failure:
@@ -59,12 +56,12 @@ def _called(stage: Stage, rows: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
     if isinstance(answer, pyarrow.Table):
         answer = answer.combine_chunks().to_batches()[0] if answer.num_rows else None
         if answer is None:
-            return pyarrow.RecordBatch.from_pylist([], schema=arrow_schema(stage.schema))
+            return pyarrow.RecordBatch.from_pylist([], schema=arrow_schema(schema))
     if not isinstance(answer, pyarrow.RecordBatch):
         raise error(
             "SCHEMA_MISMATCH", f"the function of map_batches gave {type(answer).__name__}, not a RecordBatch"
         )
-    wanted = arrow_schema(stage.schema)
+    wanted = arrow_schema(schema)
     if answer.schema.names != wanted.names:
         raise error(
             "SCHEMA_MISMATCH",

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from querymode.execute.profile import Profile
     from querymode.execute.top_bound import Rank, TopBound
     from querymode.expr.nodes import Expr
-    from querymode.plan.nodes import Scan
-    from querymode.stage.lower import Branch
+    from querymode.stage.stage import Branch
 
     class Sink(Protocol):
         """What a feed needs of the run that it is part of."""
@@ -568,9 +567,9 @@ class FileFeed(Feed):
     def groups_pruned(self) -> int:
         return self.scan.groups_pruned + self._groups_behind
 
-    def note_reads(self, profile: Profile, node: Scan) -> None:
+    def note_reads(self, profile: Profile, scan: int) -> None:
         profile.add_reads(
-            node,
+            scan,
             requests=self.scan.request_count,
             bytes=self.scan.byte_count,
             row_groups=len(self.scan.table.groups),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from querymode.engine.instance import Instance
     from querymode.execute.query_run import QueryRun
-    from querymode.stage.lower import KeyRange
+    from querymode.stage.stage import KeyRange
 
 
 def bounds(instance: Instance, ranges: Sequence[KeyRange], query: QueryRun) -> list[Expr] | None:
@@ -35,7 +35,7 @@ def _by_build(ranges: Sequence[KeyRange]) -> list[list[KeyRange]]:
     """The rows of a build are looked through once, for all of its keys."""
     found: dict[int, list[KeyRange]] = {}
     for key_range in ranges:
-        found.setdefault(id(key_range.build), []).append(key_range)
+        found.setdefault(key_range.build.number, []).append(key_range)
     return list(found.values())
 
 
@@ -43,16 +43,16 @@ def _extremes(instance: Instance, ranges: Sequence[KeyRange], query: QueryRun) -
     """The least and the greatest value of every key of one build."""
     from querymode._abi import SourceKind
 
-    stage = ranges[0].build.stage
+    build = ranges[0].build
     calls = []
     for place, key_range in enumerate(ranges):
         calls.append((f"least {place}", Aggregate(AggregateOp.MIN, key_range.key)))
         calls.append((f"greatest {place}", Aggregate(AggregateOp.MAX, key_range.key)))
-    step = GroupBy(Rows(stage.schema), (), calls)
-    wire = Wire(stage.schema)
+    step = GroupBy(Rows(build.schema), (), calls)
+    wire = Wire(build.schema)
     wire.aggregate(step, AggregatePhase.COMPLETE)
     opened = instance.query_open(wire.encoded())
-    for batch in query.result(stage):
+    for batch in query.result(build.stage):
         address = instance.alloc(batch.size)
         instance.write(address, batch.data)
         instance.query_push(opened, SourceKind.QMCB, address=address, size=batch.size)

@@ -6,18 +6,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from querymode.plan.nodes import Node, Scan
-
 
 class Profile:
-    """By the number (`id`) of a plan's nodes, which live as long as the plan."""
+    """By the numbers of a plan's nodes."""
 
     def __init__(self) -> None:
         self.rows: dict[int, int] = {}
         self.seconds: dict[int, float] = {}
         self.reads: dict[int, dict[str, int]] = {}
 
-    def add_rows(self, nodes: Sequence[Node], counts: Sequence[int], *, is_final: bool) -> None:
+    def add_rows(self, nodes: Sequence[int], counts: Sequence[int], *, is_final: bool) -> None:
         """`counts`: rows that came to each step, and those that left the last one.
 
         What came to a step left the one before. Of a node's several steps the last one counts, and of a
@@ -25,13 +23,11 @@ class Profile:
         """
         found: dict[int, int] = {}
         left = list(counts[1:])
-        for place in reversed(
-            range(len(left) - 1)
-        ):  # filters that a scan ran itself: their last one is known
+        for place in reversed(range(len(left) - 1)):  # of filters that a scan ran, the last one is known
             if counts[place] == 0 and counts[place + 1] == 0:
                 left[place] = left[place + 1]
         for node, count in zip(nodes, left, strict=True):
-            found[id(node)] = count
+            found[node] = count
         for number, count in found.items():
             self.rows[number] = count if is_final else self.rows.get(number, 0) + count
 
@@ -41,12 +37,12 @@ class Profile:
         self.seconds.clear()
         self.reads.clear()
 
-    def forget_rows(self, nodes: Sequence[Node]) -> None:
+    def forget_rows(self, nodes: Sequence[int]) -> None:
         """Of nodes that run again, over what they have left: it is not to be counted twice."""
         for node in nodes:
-            self.rows.pop(id(node), None)
+            self.rows.pop(node, None)
 
-    def add_reads(self, scan: Scan, **facts: int) -> None:
-        known = self.reads.setdefault(id(scan), {})
+    def add_reads(self, scan: int, **facts: int) -> None:
+        known = self.reads.setdefault(scan, {})
         for name, value in facts.items():
             known[name] = known.get(name, 0) + value

@@ -26,6 +26,7 @@ from querymode.errors import MemoryExceededError, error
 from querymode.execute.batch import Batch, drop_batches
 from querymode.execute.feeds import InputBlock, push_batches
 from querymode.execute.kept import kept_count
+from querymode.stage.stage import Merged, Partitioned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,8 +38,7 @@ if TYPE_CHECKING:
     from querymode.execute.query_run import QueryRun
     from querymode.execute.ranges import Range
     from querymode.execute.top_bound import TopBound
-    from querymode.plan.nodes import Node
-    from querymode.stage.lower import Build, Stage
+    from querymode.stage.stage import Build, Gathered, Stage
 
 MIB = 1 << 20
 #: What an instance needs to pass a morsel through: the morsel (of files some 16 MiB), its answer, some room.
@@ -250,7 +250,7 @@ class StageRun:
             if instance is not None:
                 self._run_lanes(instance)
                 if self._is_last() and self.stage.final is not None:
-                    self._run_final(instance)
+                    self._run_final(instance, self.stage.final)
         except Cancelled:
             pass
         except MemoryExceededError as failure:
@@ -493,7 +493,7 @@ class StageRun:
         with self.lock:
             self.query.pages_skipped += count
 
-    def _note_rows(self, instance: Instance, query: int, nodes: Sequence[Node], *, is_final: bool) -> None:
+    def _note_rows(self, instance: Instance, query: int, nodes: Sequence[int], *, is_final: bool) -> None:
         profile = self.query.profile
         if profile is not None and nodes:
             counts = instance.query_profile(query)
@@ -552,7 +552,9 @@ class StageRun:
 
     def _merge_worker_count(self) -> int:
         """How many may merge the lanes' answers side by side, if these are many rows."""
-        return 1 if self.stage.merge_steps is None else self.query.workers(len(self.answers))
+        end = self.stage.end
+        many = isinstance(end, Merged) and end.steps is not None
+        return self.query.workers(len(self.answers)) if many else 1
 
     def _find_ranges(self, instance: Instance) -> bool:
         """Whether the final plan is left to the query, to be run over ranges of keys."""
@@ -562,39 +564,40 @@ class StageRun:
         from querymode.execute import ranges
 
         if sum(self.rows) >= ranges.MERGED_ROWS_MIN:
-            assert self.stage.merge_steps is not None
+            assert isinstance(self.stage.end, Merged) and self.stage.end.steps is not None
             runs = [list(lane) for lane in self.answers]
             if self.query.held * ranges.ROOM_PART > self.size:
                 count *= ranges.ROOM_PART
-            self.ranges = ranges.find_ranges(instance, self.stage.merge_steps, runs, count, self)
+            self.ranges = ranges.find_ranges(instance, self.stage.end.steps, runs, count, self)
         return len(self.ranges) > 1
 
     def _final_batches(self) -> tuple[list[deque[Batch]], list[deque[Batch]]]:
         """What the final plan takes behind its first step, and what it takes there: run by run, or as one."""
-        if self.stage.merges:
+        end = self.stage.end
+        if isinstance(end, Merged):
             return [], [deque(lane) for lane in self.answers]
-        takes_both = self.stage.rows_final is not None
+        takes_both = isinstance(end, Partitioned) and end.rows_plan is not None
+        part_count = end.count if isinstance(end, Partitioned) else 0
         states: deque[Batch] = deque()
         rows: deque[Batch] = deque()
         for lane in self.answers:
             for batch in lane:
-                has_passed = self.stage.partition_count <= batch.partition < UNDIVIDED
+                has_passed = part_count <= batch.partition < UNDIVIDED
                 (rows if has_passed or not takes_both else states).append(batch)
         return [states], [rows]
 
-    def _run_final(self, instance: Instance) -> None:
+    def _run_final(self, instance: Instance, final: Gathered) -> None:
         """Over the lanes' answers, in their order."""
-        if self.stage.partition_count and sum(self.rows) > self._gather_rows_max():
+        if isinstance(final, Partitioned) and sum(self.rows) > self._gather_rows_max():
             self.is_partitioned = True
             return
         if self._find_ranges(instance):
             return
-        assert self.stage.final is not None
         states, lanes = self._final_batches()
         self.answers, self.rows, self.finished = [deque()], [0], [False]
         self.finalising = True
         builds = _Builds(self, instance)
-        query = self._open(instance, self.stage.final, builds.handles(self.stage.final_builds))
+        query = self._open(instance, final.plan, builds.handles(final.builds))
         block = InputBlock(instance)
         kinds = [SourceKind.STATES_LIST] * len(states) + [SourceKind.QMCB_LIST] * len(lanes)
         for run, (kind, batches) in enumerate(zip(kinds, [*states, *lanes], strict=True)):
@@ -609,7 +612,7 @@ class StageRun:
         self.allow(instance)
         self.take_output(instance, query, instance.query_finish(query), 0)
         self.finished[0] = True
-        self._note_rows(instance, query, self.stage.final_nodes, is_final=True)
+        self._note_rows(instance, query, final.nodes, is_final=True)
         instance.query_close(query)
         builds.close()
 
@@ -626,9 +629,9 @@ class _Builds:
         return [self._handle(build) for build in builds]
 
     def _handle(self, build: Build) -> int:
-        found = self._handles.get(id(build))
+        found = self._handles.get(build.number)
         if found is None:
-            found = self._handles[id(build)] = self._make(build)
+            found = self._handles[build.number] = self._make(build)
         return found
 
     def _make(self, build: Build) -> int:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from querymode.engine.instance import Instance
     from querymode.qmcb import ColumnarColumn
-    from querymode.stage.lower import TopKey
+    from querymode.stage.stage import TopKey
     from querymode.table.files import FileTable
     from querymode.types import DataType
 

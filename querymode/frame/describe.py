@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from querymode._abi import AggregateOp
 from querymode.expr.nodes import Aggregate, Column
-from querymode.plan.nodes import GroupBy, known_counts
+from querymode.optimize.known_answers import known_answer
+from querymode.plan.nodes import GroupBy
 from querymode.types import is_nested, is_vector
 
 TYPE_CHECKING = False
@@ -21,8 +22,8 @@ def describe(frame: DataFrame) -> list[dict[str, Any]]:
     rows = frame.count()
     found: dict[str, dict[str, Any]] = {}
     left = []
-    for name, data_type in schema:
-        known = _known(frame, name, data_type)
+    for name in schema.names:
+        known = _known(frame, name)
         if known is None:
             left.append(name)
         else:
@@ -38,12 +39,9 @@ def describe(frame: DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def _known(frame: DataFrame, name: str, data_type: DataType) -> dict[str, Any] | None:
+def _known(frame: DataFrame, name: str) -> dict[str, Any] | None:
     node = GroupBy(frame._node, (), _calls(frame, [name]))
-    if not _has_order(data_type):
-        counts = known_counts(node)
-        return None if counts is None else {"count": counts[0]}
-    batch = frame._session._known_batch(node)
+    batch = known_answer(node)
     if batch is None:
         return None
     from querymode.qmcb import rows_of

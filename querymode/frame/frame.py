@@ -283,7 +283,7 @@ class DataFrame(FilterMethods, ColumnMethods, JoinMethods, OutputMethods):
         return self.collect().rows
 
     def to_arrow(self) -> pyarrow.Table:
-        return self._session._execute_arrow(self._node)
+        return self._session._execute_arrow(self._node, self._session._limits())
 
     def to_pandas(self) -> pandas.DataFrame:
         return self.collect().to_pandas()

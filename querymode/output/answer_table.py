@@ -16,10 +16,11 @@ import os
 import sys
 from collections import deque
 
+from querymode.optimize.known_answers import known_row_count
 from querymode.output.cells import printable, shortened, to_text
 from querymode.output.text_table import Aligned, align, display_width, is_number, is_terminal, terminal_width
 from querymode.output.writers import Format, column_batches
-from querymode.plan.nodes import comes_whole, known_row_count
+from querymode.plan.nodes import comes_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

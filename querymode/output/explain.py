@@ -10,6 +10,7 @@ from functools import partial
 
 from querymode.errors import error
 from querymode.optimize.estimate import Estimator
+from querymode.optimize.known_answers import known_answer
 from querymode.plan.nodes import (
     Filter,
     GroupBy,
@@ -22,9 +23,8 @@ from querymode.plan.nodes import (
     Scan,
     Sort,
     Union,
-    known_counts,
 )
-from querymode.stage.lower import in_order, lower
+from querymode.stage.lower import lower
 from querymode.table.files import FileTable
 
 TYPE_CHECKING = False
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from querymode.engine.instance import Instance
     from querymode.execute.profile import Profile
     from querymode.session import QueryMode
-    from querymode.stage.lower import Branch, Stage
+    from querymode.stage.stage import Branch, Stage, Work
     from querymode.store.fetch import IoGate
 
 
@@ -42,7 +42,12 @@ def explain(session: QueryMode, node: Node, *, analyze: bool = False, format: st
     """The plan as text or JSON; with `analyze` it is run first."""
     if format not in ("text", "json"):
         raise error("NOT_SUPPORTED", f"explain knows the formats 'text' and 'json', not {format!r}")
-    profile = session._profile(node) if analyze else None
+    profile = None
+    if analyze:
+        from querymode.execute.profile import Profile
+
+        profile = Profile()
+        session._execute(node, session._limits(), profile=profile)
     tree = _Tree(session, node, profile).root()
     if format == "text":
         return "\n".join(_lines(tree, 0))
@@ -72,20 +77,18 @@ class _Tree:
         self._node = node
         self._profile = profile
         self._estimator = Estimator()
-        self._from_footers = known_counts(node) is not None or session._known_batch(node) is not None
+        self._is_known = known_answer(node) is not None
         self._session = session
-        self._last = last = lower(node)
-        assert last.root is not None
-        self._root = last.root
+        self._work = lower(node)
         self._branches: dict[int, tuple[Stage, Branch]] = {}
-        for stage in in_order(last):
+        for stage in self._work.stages:
             for branch in stage.branches:
                 if branch.scan is not None:
-                    self._branches[id(branch.scan)] = (stage, branch)
+                    self._branches[branch.scan] = (stage, branch)
         self._seen: dict[int, int] = {}
 
     def root(self) -> dict[str, Any]:
-        return self._tree(self._root)
+        return self._tree(self._work.root)
 
     def _tree(self, node: Node) -> dict[str, Any]:
         kind, text = describe_step(node)
@@ -106,10 +109,10 @@ class _Tree:
 
     def _add_profile(self, tree: dict[str, Any], node: Node) -> None:
         assert self._profile is not None
-        rows = self._profile.rows.get(id(node))
+        rows = self._profile.rows.get(self._work.numbers[id(node)])
         if rows is not None:
             tree["rows"] = rows
-        seconds = self._profile.seconds.get(id(node))
+        seconds = self._profile.seconds.get(self._work.numbers[id(node)])
         if seconds is not None:
             tree["ms"] = round(seconds * 1000, 3)
 
@@ -118,17 +121,17 @@ class _Tree:
         if not isinstance(table, FileTable):
             return
         details = tree["details"] = []
-        if self._from_footers:
+        if self._is_known:
             details.append("answered from footers: 0 requests, 0 bytes")
             tree["requests"] = tree["bytes"] = 0
             return
-        stage, branch = self._branches[id(node)]
+        stage, branch = self._branches[self._work.numbers[id(node)]]
         tree["columns"] = [table.schema.field(index)[0] for index in branch.columns]
         details.append("columns " + (", ".join(tree["columns"]) or "(none)"))
         if branch.sought:
             tree["sought"] = list(branch.sought)
             details.append(f"only rows whose {', '.join(branch.sought)} a build has")
-        read = None if self._profile is None else self._profile.reads.get(id(node))
+        read = None if self._profile is None else self._profile.reads.get(self._work.numbers[id(node)])
         if read is not None:
             tree.update(read)
             details.append(
@@ -136,7 +139,7 @@ class _Tree:
                 f"{read['row_groups_skipped']:,} of {read['row_groups']:,} row groups"
             )
             return
-        foreseen = Foreseen(self._session, self._last, stage, branch)
+        foreseen = Foreseen(self._session, self._work, stage, branch)
         if branch.pruning is not None:
             kept = len(table.groups) - foreseen.groups_pruned
             tree["pruned_by"] = list(branch.pruning.columns)
@@ -198,15 +201,16 @@ class Foreseen:
     several pieces of memory= are cut where pages begin, and that is known when they are read.
     """
 
-    def __init__(self, session: QueryMode, last: Stage, stage: Stage, work: Branch) -> None:
+    def __init__(self, session: QueryMode, work: Work, stage: Stage, branch: Branch) -> None:
         self.requests = 0
         self.bytes = 0
         self.groups_pruned = 0
         self.remark = ""
         self.is_rough = False
         self._session = session
+        self._branch = branch
+        self._stage = stage
         self._work = work
-        self._stages = (last, stage)
         from querymode._call import deadline
         from querymode.engine.one_task import on_instance
         from querymode.store.fetch import IoGate
@@ -216,23 +220,23 @@ class Foreseen:
 
     def _ask(self, gate: IoGate, instance: Instance) -> None:
         from querymode.execute.files import FileScan, Worker
-        from querymode.execute.query_run import worker_size
+        from querymode.execute.local import worker_size
 
-        work = self._work
-        assert isinstance(work.source, FileTable)
-        rows_needed = self._stages[1].rows_needed
+        branch = self._branch
+        assert isinstance(branch.source, FileTable)
+        rows_needed = self._stage.rows_needed
         scan = FileScan(
-            work.source,
-            work.columns,
-            work.pruning,
+            branch.source,
+            branch.columns,
+            branch.pruning,
             gate,
-            has_filter=work.has_filter,
+            has_filter=branch.has_filter,
             rows_needed=rows_needed,
-            memory=worker_size(*self._stages, self._session._budget.total, self._session._limits()),
+            memory=worker_size(self._work, self._stage, self._session._budget.total, self._session._limits()),
         )
         try:
             scan.prune(instance)
-            query = instance.query_open(work.scan_plan)
+            query = instance.query_open(branch.scan_plan)
             worker = Worker(scan, instance, query, lambda: None)
             self.requests, self.bytes = worker.foresee()
             worker.close()
@@ -250,6 +254,6 @@ class Foreseen:
 
     def _may_stop_early(self) -> bool:
         """A top-k leaves out row groups that lie behind what it has found by then."""
-        work = self._work
-        assert isinstance(work.source, FileTable)
-        return self._stages[1].top is not None and work.top_column is not None and len(work.source.groups) > 1
+        branch = self._branch
+        assert isinstance(branch.source, FileTable)
+        return self._stage.top is not None and branch.top_column is not None and len(branch.source.groups) > 1

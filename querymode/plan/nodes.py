@@ -7,7 +7,6 @@ stage/ turns them into work for the engine.
 
 from __future__ import annotations
 
-from querymode._abi import AggregateOp
 from querymode._call import check
 from querymode.engine.plan_bytes import UNLIMITED
 from querymode.errors import error
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    from querymode.stage.lower import Stage
+    from querymode.stage.stage import Work
     from querymode.table.files import FileTable
     from querymode.table.memory import MemoryTable
     from querymode.types import DataType
@@ -40,10 +39,10 @@ if TYPE_CHECKING:
 class Node:
     """A relation: rows of a schema."""
 
-    __slots__ = ("_stage", "schema")
+    __slots__ = ("_work", "schema")
     schema: Schema
     #: What stage/lower.py made of it.
-    _stage: Stage
+    _work: Work
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -387,45 +386,8 @@ def with_types(node: Node, schema: Schema) -> Node:
     return Project(node, items)
 
 
-def known_counts(node: Node) -> list[int] | None:
-    """The answer to counts over a whole table, where the table knows it without reading a row."""
-    if not isinstance(node, GroupBy) or node.keys or not isinstance(node.input, Scan):
-        return None
-    table = node.input.source
-    counts = []
-    for _, call in node.calls:
-        if call.where is not None or call.is_distinct:
-            return None
-        if call.op == AggregateOp.COUNT_ROWS:
-            counts.append(table.row_count)
-        elif call.op == AggregateOp.COUNT and isinstance(call.value, Column):
-            nulls = table.null_count(table.schema.index(call.value.name))
-            if nulls is None:
-                return None
-            counts.append(table.row_count - nulls)
-        else:
-            return None
-    return counts
-
-
-def known_row_count(node: Node) -> int | None:
-    """How many rows an answer has, where that is known without reading one."""
-    if isinstance(node, Scan):
-        return node.source.row_count
-    return known_row_count(node.input) if isinstance(node, (Project, Sort)) else None
-
-
 def comes_whole(node: Node) -> bool:
     """Whether an answer's first row comes when all of it has been computed."""
     while isinstance(node, (Filter, Project, Limit, MapBatches)):
         node = node.input
     return isinstance(node, (GroupBy, Sort))
-
-
-def is_file_aggregate(node: Node) -> bool:
-    """Aggregates over whole files, which their footers may answer."""
-    if not isinstance(node, GroupBy) or node.keys or not isinstance(node.input, Scan):
-        return False
-    from querymode.table.files import FileTable
-
-    return isinstance(node.input.source, FileTable)

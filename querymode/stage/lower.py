@@ -11,8 +11,6 @@ what follows one of many is cut again. Only columns that are used are read.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from querymode._abi import ROWS_PASS, AggregatePhase
 from querymode._call import check
 from querymode._collector import CollectorPaused
@@ -40,6 +38,20 @@ from querymode.plan.nodes import (
 from querymode.plan.prune import rewrite
 from querymode.plan.wire import Wire, state_fields
 from querymode.schema import Schema
+from querymode.stage.stage import (
+    Branch,
+    Build,
+    Called,
+    FirstRows,
+    Gathered,
+    KeyRange,
+    Merged,
+    Partitioned,
+    Stage,
+    StageOutput,
+    TopKey,
+    Work,
+)
 from querymode.table.files import FileTable
 from querymode.types import BOOL, value_size
 
@@ -47,13 +59,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import pyarrow
-
     from querymode.optimize.estimate import Estimator
-    from querymode.plan.merge_steps import MergeSteps
-    from querymode.plan.prune import Pruning
-    from querymode.table.memory import MemoryTable
-    from querymode.types import DataType
 
 #: Groups that a lane keeps before it hands them on; a table of them fits the second-level cache.
 GROUP_LIMIT = 1 << 16
@@ -64,187 +70,19 @@ PARTITION_ROWS = 1 << 17
 PARTITION_COUNT_MAX = 256
 
 
-class StageOutput:
-    """An earlier stage's answer as a source: all of it as one lane, or lane by lane."""
-
-    __slots__ = ("gather", "stage")
-
-    def __init__(self, stage: Stage, *, gather: bool) -> None:
-        self.stage = stage
-        self.gather = gather
-
-
-class Build:
-    """Rows that joins probe: a stage's answer, and the plan that takes it in."""
-
-    __slots__ = ("plan", "stage")
-
-    def __init__(self, stage: Stage, plan: bytes) -> None:
-        self.stage = stage
-        self.plan = plan
-
-
-class KeyRange:
-    """A column of a branch's table cannot match outside of what a build has in its key."""
-
-    __slots__ = ("build", "column", "key")
-
-    def __init__(self, column: str, build: Build, key: Expr) -> None:
-        self.column = column
-        self.build = build
-        #: Over the columns of the build's stage.
-        self.key = key
-
-
-class TopKey(NamedTuple):
-    """The first key of a sort that wants the first rows only: how many, and where lanes' answers have it."""
-
-    rows: int
-    place: int
-    data_type: DataType
-    descending: bool
-    nulls_first: bool
-
-
-class Branch:
-    """A source, and what its lanes go through."""
-
-    __slots__ = (
-        "builds",
-        "columns",
-        "drops_rows",
-        "has_filter",
-        "key_ranges",
-        "leading",
-        "nodes",
-        "passes_through",
-        "plan",
-        "pruning",
-        "scan",
-        "scan_plan",
-        "sought",
-        "source",
-        "top_column",
-    )
-
-    def __init__(self, source: MemoryTable | FileTable | StageOutput, columns: tuple[int, ...] = ()) -> None:
-        self.source = source
-        #: Columns of a table, by number, in the order the plan names them.
-        self.columns = columns
-        self.plan = b""
-        self.builds: tuple[Build, ...] = ()
-        #: The rows of an earlier stage leave as they are: nothing has to be run for them.
-        self.passes_through = False
-        #: Whether fewer rows may leave a lane than come in.
-        self.drops_rows = False
-        #: Files: the plan begins with a filter; which filters those are; what they say of statistics.
-        self.has_filter = False
-        self.leading: tuple[Expr, ...] = ()
-        self.pruning: Pruning | None = None
-        self.key_ranges: tuple[KeyRange, ...] = ()
-        #: The column of the table that is the stage's `top` key: pieces of it that lie behind are left out.
-        self.top_column: int | None = None
-        #: For explain: the node of every step, the scan, and what is looked up in builds while it is read.
-        self.nodes: tuple[Node, ...] = ()
-        self.scan: Scan | None = None
-        #: The plan, or where it needs builds, what of it can be run without: for a forecast of reads.
-        self.scan_plan = b""
-        self.sought: tuple[str, ...] = ()
-
-
-class Stage:
-    """Branches over workers; `final`, if any, over the lanes' answers."""
-
-    __slots__ = (
-        "branches",
-        "deal",
-        "final",
-        "final_builds",
-        "final_nodes",
-        "function",
-        "given",
-        "memory_needed",
-        "merge_steps",
-        "merges",
-        "one_row_lanes",
-        "partition_count",
-        "root",
-        "rows_final",
-        "rows_needed",
-        "schema",
-        "top",
-    )
-
-    def __init__(self) -> None:
-        self.branches: tuple[Branch, ...] = ()
-        self.schema = Schema(())
-        self.final: bytes | None = None
-        self.final_builds: tuple[Build, ...] = ()
-        #: For explain: the nodes of the final plan's steps, and the plan that the last stage answers.
-        self.final_nodes: tuple[Node, ...] = ()
-        self.root: Node | None = None
-        #: Of the last stage: what the query held at most, if a guess was too low before.
-        self.memory_needed = 0
-        #: Lanes in order may stop once they have given this many rows together.
-        self.rows_needed: int | None = None
-        #: Every lane gives one row: aggregates without keys.
-        self.one_row_lanes = False
-        #: The lanes' answers leave in so many parts, and the final plan may run over each part alone.
-        self.partition_count = 0
-        #: Lanes also let rows pass that grouping does not make fewer, in as many parts behind those of
-        #: states. The final plan then begins with the partial aggregate, and states enter behind it. This
-        #: one is for parts that have no states.
-        self.rows_final: bytes | None = None
-        #: Deals answers out that left undivided, each lane's groups being few.
-        self.deal: bytes | None = None
-        #: Every lane gives its first rows by this key, and the final plan the first of those.
-        self.top: TopKey | None = None
-        #: The final plan merges: every lane's answer is a sorted run.
-        self.merges = False
-        #: … and what comes behind looks at every row alone: it may run over ranges of keys.
-        self.merge_steps: MergeSteps | None = None
-        #: Instead of a final plan: a Python function over Arrow batches, and what it is given.
-        self.given = self.schema
-        self.function: Callable[[pyarrow.RecordBatch], pyarrow.RecordBatch] | None = None
-
-    @property
-    def inputs(self) -> list[Stage]:
-        """The stages that this one reads."""
-        found = [branch.source.stage for branch in self.branches if isinstance(branch.source, StageOutput)]
-        found += [build.stage for branch in self.branches for build in branch.builds]
-        return found + [build.stage for build in self.final_builds]
-
-
-def lower(node: Node) -> Stage:
-    """The last stage of a plan. Nodes do not change, so a frame that is asked again is not bound again."""
-    found: Stage | None = getattr(node, "_stage", None)
+def lower(node: Node) -> Work:
+    """The work of a plan. Nodes do not change, so a frame that is asked again is not bound again."""
+    found: Work | None = getattr(node, "_work", None)
     if found is None:
         try:
             with CollectorPaused():
-                root = optimize(node)
-                found = node._stage = _Lowering(root).stage()
+                found = node._work = _Lowering(optimize(node)).work()
         except RecursionError:
             raise error(
                 "NOT_SUPPORTED",
                 "the query has too many steps, one upon the other; compute it in several parts",
             ) from None
-        found.root = root
     return found
-
-
-def in_order(last: Stage) -> list[Stage]:
-    """All stages behind this one and itself, each after those that it reads."""
-    done: dict[int, Stage] = {}
-
-    def visit(stage: Stage) -> None:
-        if id(stage) in done:
-            return
-        for before in stage.inputs:
-            visit(before)
-        done[id(stage)] = stage
-
-    visit(last)
-    return list(done.values())
 
 
 class _Line:
@@ -262,8 +100,8 @@ class _Line:
         #: Columns that are still as the table has them, by its numbers; none behind a step that looks at rows
         #: together, whose answer depends on all of the table.
         self.origins: dict[str, int] = {}
-        #: Of every step.
-        self.nodes: list[Node] = []
+        #: The number of the node of every step.
+        self.nodes: list[int] = []
 
     def add_build(self, build: Build) -> int:
         for index, known in enumerate(self.builds):
@@ -292,7 +130,6 @@ class _Pipe:
     """A stage in the making: its lines are the branches', or once `is_final` is set, the final one."""
 
     def __init__(self, lines: list[_Line], *, parallel: bool, row_count: int | None) -> None:
-        self.stage = Stage()
         self.branch_lines = lines
         self.lines = lines
         self.is_final = False
@@ -300,6 +137,13 @@ class _Pipe:
         self.parallel = parallel
         #: At most so many rows, if that is known.
         self.row_count = row_count
+        #: See `Stage`, and its ends.
+        self.rows_needed: int | None = None
+        self.one_row_lanes = False
+        self.top: TopKey | None = None
+        self.merges = False
+        self.partition_count = 0
+        self.deal: bytes | None = None
         #: What a final plan does in one step with rows that passed, and in its first two with states too.
         self.rows_step: bytes | None = None
 
@@ -307,10 +151,10 @@ class _Pipe:
     def schema(self) -> Schema:
         return self.lines[0].wire.schema
 
-    def mark(self, node: Node) -> _Pipe:
+    def mark(self, number: int) -> _Pipe:
         """The steps that have no node yet are this one's."""
         for line in self.lines:
-            line.nodes += [node] * (len(line.wire.steps) - len(line.nodes))
+            line.nodes += [number] * (len(line.wire.steps) - len(line.nodes))
         return self
 
     def begin_final(self, wire: Wire, *, parallel: bool = False) -> None:
@@ -319,10 +163,8 @@ class _Pipe:
         self.parallel = parallel
         self.lines = [_Line(wire, None)]
 
-    def close(self) -> Stage:
-        stage = self.stage
-        stage.schema = self.schema
-        branches = []
+    def branches(self) -> list[Branch]:
+        found = []
         for line in self.branch_lines:
             branch = line.branch
             assert branch is not None
@@ -339,18 +181,26 @@ class _Pipe:
                     line.wire.fields, line.wire.steps[first : line.wire.filter_count]
                 )
             _prune_by(branch, line)
-            branches.append(branch)
-        stage.branches = tuple(branches)
-        if self.is_final:
-            wire = self.lines[0].wire
-            stage.final = wire.encoded()
-            stage.merge_steps = wire.merge_steps()
+            found.append(branch)
+        return found
+
+    def end(self) -> Gathered | None:
+        if not self.is_final:
+            return None
+        (line,) = self.lines
+        wire = line.wire
+        plan, builds, nodes = wire.encoded(), tuple(line.builds), tuple(line.nodes)
+        if self.partition_count:
+            rows_plan = None
             if self.rows_step is not None:
                 steps = [self.rows_step, *wire.steps[2:]]
-                stage.rows_final = encode_plan(wire.fields, steps, wire.build_count)
-            stage.final_builds = tuple(self.lines[0].builds)
-            stage.final_nodes = tuple(self.lines[0].nodes)
-        return stage
+                rows_plan = encode_plan(wire.fields, steps, wire.build_count)
+            return Partitioned(self.partition_count, self.deal, rows_plan, plan, builds, nodes)
+        if self.merges:
+            return Merged(wire.merge_steps(), plan, builds, nodes)
+        if self.top is not None:
+            return FirstRows(self.top, plan, builds, nodes)
+        return Gathered(plan, builds, nodes)
 
 
 def _prune_by(branch: Branch, line: _Line) -> None:
@@ -371,6 +221,10 @@ _Sought = tuple[tuple[Expr, ...], "Build", tuple[Expr, ...]]
 class _Lowering:
     def __init__(self, node: Node) -> None:
         self._root = node
+        self._stages: list[Stage] = []
+        self._build_count = 0
+        #: Of nodes, by their `id`.
+        self._numbers: dict[int, int] = {}
         self._uses: dict[int, int] = {}
         self._count_uses(node)
         self._needs = _needs_of(node) if max(self._uses.values()) > 1 else {}
@@ -382,23 +236,42 @@ class _Lowering:
     def _count_uses(self, node: Node) -> None:
         self._uses[id(node)] = self._uses.get(id(node), 0) + 1
         if self._uses[id(node)] == 1:
+            self._numbers[id(node)] = len(self._numbers)
             for child in node.children:
                 self._count_uses(child)
 
-    def stage(self) -> Stage:
-        return self._pipe(self._root, None).close()
+    def work(self) -> Work:
+        self._close(self._pipe(self._root, None))
+        return Work(self._stages, self._root, self._numbers)
+
+    def _close(self, pipe: _Pipe) -> Stage:
+        """A stage comes behind those that it reads: they were closed before it could name them."""
+        branches, end = pipe.branches(), pipe.end()
+        stage = Stage(
+            len(self._stages),
+            pipe.schema,
+            branches,
+            end,
+            rows_needed=pipe.rows_needed,
+            one_row_lanes=pipe.one_row_lanes,
+        )
+        self._stages.append(stage)
+        return stage
+
+    def _number(self, node: Node) -> int:
+        return self._numbers[id(node)]
 
     def _pipe(self, node: Node, needed: set[str] | None, sought: Sequence[_Sought] = ()) -> _Pipe:
         if self._uses[id(node)] > 1 and not isinstance(node, Scan):
             return self._shared_pipe(node)
-        return self._new_pipe(node, needed, sought).mark(node)
+        return self._new_pipe(node, needed, sought).mark(self._number(node))
 
     def _shared_pipe(self, node: Node) -> _Pipe:
         """A node that several others read is computed once, with the columns that any of them needs."""
         known = self._shared.get(id(node))
         if known is None:
-            pipe = self._new_pipe(node, self._needs[id(node)], ()).mark(node)
-            known = self._shared[id(node)] = (pipe.close(), pipe.parallel)
+            pipe = self._new_pipe(node, self._needs[id(node)], ()).mark(self._number(node))
+            known = self._shared[id(node)] = (self._close(pipe), pipe.parallel)
         stage, parallel = known
         return _output_pipe(stage, parallel=parallel)
 
@@ -422,7 +295,7 @@ class _Lowering:
         source = node.source
         columns = node.schema.indices(needed)
         branch = Branch(source, columns)
-        branch.scan = node
+        branch.scan = self._number(node)
         branch.sought = tuple(", ".join(map(str, keys)) for keys, _, _ in sought)
         line = _Line(Wire(node.schema.part(columns)), branch)
         line.origins = {node.schema.field(index)[0]: index for index in columns}
@@ -444,7 +317,7 @@ class _Lowering:
             names = [child.schema.names[index] for index in wanted]
             pipe = self._pipe(child, set(names))
             if pipe.is_final:
-                pipe = _output_pipe(pipe.close(), parallel=pipe.parallel)
+                pipe = _output_pipe(self._close(pipe), parallel=pipe.parallel)
             new_names = tuple(node.schema.names[index] for index in wanted)
             items = [(new, Column(old)) for new, old in zip(new_names, names, strict=True)]
             for line in pipe.lines:
@@ -489,7 +362,9 @@ class _Lowering:
         wire = Wire(theirs)
         keys = [bind_keys(ours, node.left.schema, other, theirs)[1].wire for ours, other in node.keys]
         wire.build(keys, null_equal=node.null_equal)
-        build = Build(right.close(), wire.encoded())
+        stage = self._close(right)
+        build = Build(self._build_count, stage.number, stage.schema, wire.encoded())
+        self._build_count += 1
         below = self._sought_on(node.left, sought)
         if node.kind in ("inner", "semi") and not node.null_equal and self._reduces(node):
             ours = tuple(self._key_as(node, own, other) for own, other in node.keys)
@@ -547,13 +422,13 @@ class _Lowering:
                     line.wire.partition_by_first(count, len(node.keys))
             elif partitioned:
                 line.wire.partition(count, [bind(key, line.wire.schema).wire for _, key in node.keys])
-        pipe = self._cut(pipe.mark(node))
-        pipe.stage.one_row_lanes = not node.keys and is_split
-        pipe.stage.partition_count = count
+        pipe = self._cut(pipe.mark(self._number(node)))
+        pipe.one_row_lanes = not node.keys and is_split
+        pipe.partition_count = count
         if is_split and partitioned:
             deal = Wire(pipe.schema, states)
             deal.partition_by_first(count, len(node.keys))
-            pipe.stage.deal = deal.encoded()
+            pipe.deal = deal.encoded()
         if rows is not None:
             whole = Wire(rows)
             whole.aggregate(node, AggregatePhase.COMPLETE)
@@ -572,13 +447,13 @@ class _Lowering:
         if pipe.parallel:
             for line in pipe.lines:
                 line.wire.sort(node, rows)
-            pipe = self._cut(pipe.mark(node))
+            pipe = self._cut(pipe.mark(self._number(node)))
             if rows != UNLIMITED:
                 _note_top(pipe, node, rows)
             final = Wire(pipe.schema)
             if rows == UNLIMITED:
                 final.merge(node)
-                pipe.stage.merges = True
+                pipe.merges = True
             else:
                 final.sort(node, rows)
             pipe.begin_final(final)
@@ -599,12 +474,12 @@ class _Lowering:
         pipe = self._pipe(node.input, needed)
         rows = node.rows_needed()
         if not pipe.is_final and node.count is not None:
-            pipe.stage.rows_needed = rows or None
+            pipe.rows_needed = rows or None
         if pipe.parallel:
             if node.count is not None:
                 for line in pipe.lines:
                     line.wire.limit(0, rows)
-            pipe = self._cut(pipe.mark(node))
+            pipe = self._cut(pipe.mark(self._number(node)))
             pipe.begin_final(Wire(pipe.schema))
         for line in pipe.lines:
             line.wire.limit(node.offset, node.count)
@@ -616,10 +491,10 @@ class _Lowering:
     def _map_batches(self, node: MapBatches, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
         pipe = self._pipe(node.input, None)
         if pipe.is_final:
-            pipe = _output_pipe(pipe.close(), parallel=pipe.parallel)
-        stage = pipe.close()
-        stage.function = node.function
-        stage.given, stage.schema = stage.schema, node.schema
+            pipe = _output_pipe(self._close(pipe), parallel=pipe.parallel)
+        stage = self._close(pipe)
+        stage.end = Called(stage.schema, node.function)
+        stage.schema = node.schema
         return _output_pipe(stage, parallel=pipe.parallel)
 
     def _cut(self, pipe: _Pipe) -> _Pipe:
@@ -628,7 +503,7 @@ class _Lowering:
             return pipe
         assert pipe.parallel
         # The lanes' part of the next step has been put behind the final plan, which runs over partitions.
-        stage = pipe.close()
+        stage = self._close(pipe)
         return _output_pipe(stage, parallel=True, row_count=pipe.row_count)
 
 
@@ -651,7 +526,7 @@ def _note_top(pipe: _Pipe, node: Sort, rows: int) -> None:
     for line in pipe.branch_lines:
         assert line.branch is not None
         line.branch.top_column = line.origins.get(key.name)
-    pipe.stage.top = TopKey(
+    pipe.top = TopKey(
         rows, pipe.schema.index(key.name), pipe.schema.type_of(key.name), descending, nulls_first
     )
 
@@ -689,7 +564,7 @@ def _reads(node: Node, needed: set[str] | None) -> list[tuple[Node, set[str] | N
 
 
 def _output_pipe(stage: Stage, *, parallel: bool, row_count: int | None = None) -> _Pipe:
-    line = _Line(Wire(stage.schema), Branch(StageOutput(stage, gather=not parallel)))
+    line = _Line(Wire(stage.schema), Branch(StageOutput(stage.number, gather=not parallel)))
     return _Pipe([line], parallel=parallel, row_count=row_count)
 
 

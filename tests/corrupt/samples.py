@@ -424,7 +424,7 @@ def _plan_samples(instance: Instance) -> Iterator[PlanSample]:
         frame = DataFrame(QueryMode(), Scan(table))
         for build in _frames(frame):
             try:
-                work = lower(build()._node)
+                work = lower(build()._node).last
             except QueryModeError:
                 continue
             if table is paired and work.final is None:
@@ -434,7 +434,7 @@ def _plan_samples(instance: Instance) -> Iterator[PlanSample]:
             yield PlanSample(work.branches[0].plan, batch)
             if work.final is not None:
                 with suppress(QueryModeError):  # sums of the largest values leave their range
-                    yield PlanSample(work.final, run_plan(instance, work.branches[0].plan, batch))
+                    yield PlanSample(work.final.plan, run_plan(instance, work.branches[0].plan, batch))
     yield from _long_literals(instance)
 
 
@@ -444,7 +444,9 @@ def _long_literals(instance: Instance) -> Iterator[PlanSample]:
     batch = one_batch(instance, table, ("i",))
     frame = DataFrame(QueryMode(), Scan(table))
     for size in (300, 1000):
-        yield PlanSample(lower(frame.select("i", lit("x" * size).alias("x"))._node).branches[0].plan, batch)
+        yield PlanSample(
+            lower(frame.select("i", lit("x" * size).alias("x"))._node).last.branches[0].plan, batch
+        )
 
 
 # ---- text ----

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from querymode.arrow.to_arrow import arrow_schema, to_arrow
-from querymode.execute import query_run as local
 from querymode.execute.budget import Budget
 from querymode.execute.limits import Limits
+from querymode.execute.local import LocalExecutor
 from querymode.plan.nodes import Scan
 from querymode.qmcb import decode_columnar_batch
 from querymode.stage.lower import lower
@@ -154,7 +154,7 @@ def test_buffers(table: pa.Table) -> None:
 
 def through_engine(table: pa.Table) -> pa.Table:
     ours = from_arrow(table)
-    answer = local.run(lower(Scan(ours)), Budget(1 << 30), Limits(thread_count=1))
+    answer = LocalExecutor(Budget(1 << 30)).run(lower(Scan(ours)), Limits(thread_count=1))
     out = to_arrow([decode_columnar_batch(batch) for batch in answer.batches], ours.schema)
     out.validate(full=True)
     assert out.schema == arrow_schema(ours.schema)

@@ -17,7 +17,7 @@ import pytest
 
 from querymode import DataFrame, QueryMode, col
 from querymode.execute.top_bound import TopBound, Zone
-from querymode.stage.lower import TopKey
+from querymode.stage.stage import TopKey
 from querymode.types import INT64
 
 ROWS = 120_000

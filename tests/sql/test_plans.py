@@ -139,8 +139,8 @@ def test_keys_are_looked_up_while_reading_where_a_build_lacks_many(tmp_path: Pat
         session.register(name, str(tmp_path / f"{name}.parquet"))
 
     def is_sought(condition: str) -> bool:
-        stage = lower(plan_sql(session, f"SELECT sum(w) AS s FROM facts JOIN items ON {condition}"))
-        return bool(stage.branches[0].sought)
+        work = lower(plan_sql(session, f"SELECT sum(w) AS s FROM facts JOIN items ON {condition}"))
+        return bool(work.last.branches[0].sought)
 
     assert not is_sought("key = id")
     assert is_sought("far = id")

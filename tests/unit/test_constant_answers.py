@@ -6,7 +6,6 @@ import duckdb
 import pytest
 
 from querymode import QueryMode
-from querymode.execute import query_run as local
 from querymode.optimize.constant_answers import constant_batch
 from querymode.output.result import Result
 from querymode.stage.lower import lower
@@ -31,7 +30,7 @@ def test_constants_are_what_the_engine_says(sql: str) -> None:
     batch = constant_batch(frame._node)
     assert batch is not None
     here = Result([batch], frame.schema, {})
-    answer = local.run(lower(frame._node), session._budget, session._limits())
+    answer = session._executor.run(lower(frame._node), session._limits())
     engine = Result(answer.batches, frame.schema, {})
     assert here.rows == engine.rows and here.digest() == engine.digest()
     assert frame.collect().row_count == frame.collect().stats["rows"] == here.row_count

@@ -36,12 +36,12 @@ def passed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = [0, 0]
     run = local.QueryRun._run_partitions
 
-    def noting(self: Any, stage: Any, lanes: Any) -> Any:
+    def noting(self: Any, stage: Any, end: Any, lanes: Any) -> Any:
         for lane in lanes:
             for batch in lane:
-                has_passed = stage.partition_count <= batch.partition < UNDIVIDED
+                has_passed = end.count <= batch.partition < UNDIVIDED
                 counts[0 if has_passed else 1] += batch.row_count
-        return run(self, stage, lanes)
+        return run(self, stage, end, lanes)
 
     monkeypatch.setattr(local.QueryRun, "_run_partitions", noting)
     return counts

@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "stage": ("engine", "expr", "optimize", "plan", "table"),
     "execute": ("arrow", "engine", "expr", "format", "plan", "stage", "store", "table"),
     "output": ("arrow", "engine", "execute", "optimize", "plan", "stage", "store", "table"),
-    "frame": ("arrow", "engine", "expr", "output", "plan", "table"),
+    "frame": ("arrow", "engine", "expr", "optimize", "output", "plan", "table"),
     "sql": ("expr", "output", "plan", "store", "table"),
     "session": (
         "arrow",
