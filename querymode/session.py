@@ -330,6 +330,10 @@ class QueryMode:
 
             work = lower(node)
             answer = self._executor.run(work, limits, export=_arrow_export(work.schema))
+        if not answer.is_exported:
+            from querymode.output.result import Result
+
+            return Result(answer.batches, work.schema, {}).to_arrow()
         batches = [batch for part in answer.batches for batch in part]
         return pyarrow.Table.from_batches(batches, arrow_schema(work.schema))
 
@@ -342,7 +346,7 @@ class QueryMode:
             from querymode.stage.lower import lower
 
             work = lower(node)
-        return self._executor.stream(work, limits, export=_arrow_export(work.schema))
+        return _in_arrow(self._executor.stream(work, limits, export=_arrow_export(work.schema)), work.schema)
 
     def _stream_qmcb(self, node: Node, limits: Limits) -> Iterator[bytes]:
         """The same in the engine's form."""
@@ -403,6 +407,18 @@ class QueryMode:
             max_requests=None if max_requests is None else request_count(max_requests),
             max_bytes=None if max_bytes is None else parse_size(max_bytes, "max_bytes"),
         )
+
+
+def _in_arrow(stream: Iterator[Any], schema: Schema) -> Iterator[list[pyarrow.RecordBatch]]:
+    """What an executor hands out, also where it does not export."""
+    from contextlib import closing
+
+    from querymode.arrow.to_arrow import record_batches
+    from querymode.qmcb import view_own_batch
+
+    with closing(stream):  # type: ignore[type-var]
+        for batch in stream:
+            yield record_batches(view_own_batch(batch), schema) if isinstance(batch, bytes) else batch
 
 
 def _arrow_export(schema: Schema) -> Callable[[LentBatch], list[pyarrow.RecordBatch]]:

@@ -28,6 +28,7 @@ from querymode.table.files import FileTable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from querymode.format.parquet.flat_footer import FlatFooter
     from querymode.format.parquet.footer import FooterCache
@@ -213,7 +214,7 @@ class _Opening:
     def _opener(self, file: Found, source: ByteSource, footer: FlatFooter) -> Callable[[], ByteSource]:
         if isinstance(source, LocalFile):
             identity = (source.identity, is_settled(source))
-            return partial(_open_again, file.path, self.options, identity, footer, self.cache)
+            return _OpenAgain(file.path, self.options, identity, footer, self.cache)
         # It holds no descriptor, and each of its reads asks for this version only, or it holds all there is
         # of a file whose server sends no parts. The tail has served.
         source.tail = b""
@@ -251,29 +252,52 @@ def _same(source: ByteSource) -> ByteSource:
     return source
 
 
-def _open_again(
-    path: str,
-    options: StoreOptions,
-    known: tuple[FileIdentity, bool],
-    footer: FlatFooter,
-    cache: FooterCache,
-) -> ByteSource:
-    """`known`: the file's identity, and whether it would have shown every change since then."""
-    identity, was_settled = known
-    source = LocalFile(path, options.access)
-    try:
-        if was_settled and source.identity == identity:
-            return source
-        if source.identity[:4] == identity[:4] and _has_footer(source, footer, cache):
-            return source
-    except BaseException:
+class _OpenAgain:
+    """Opens a local file for a query. `known`: its identity, and whether it would have shown every change
+    since then. In another process, that process's cache of footers serves."""
+
+    __slots__ = ("_cache", "_footer", "_known", "_options", "_path")
+
+    def __init__(
+        self,
+        path: str,
+        options: StoreOptions,
+        known: tuple[FileIdentity, bool],
+        footer: FlatFooter,
+        cache: FooterCache,
+    ) -> None:
+        self._path = path
+        self._options = options
+        self._known = known
+        self._footer = footer
+        self._cache = cache
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opener_elsewhere, (self._path, self._options, self._known, self._footer)
+
+    def __call__(self) -> ByteSource:
+        identity, was_settled = self._known
+        source = LocalFile(self._path, self._options.access)
+        try:
+            if was_settled and source.identity == identity:
+                return source
+            if source.identity[:4] == identity[:4] and _has_footer(source, self._footer, self._cache):
+                return source
+        except BaseException:
+            source.close()
+            raise
         source.close()
-        raise
-    source.close()
-    raise error(
-        "QUERY_FAILED",
-        f"{path} changed since the table was opened; open it again with table(…), and make the query anew",
-    )
+        raise error(
+            "QUERY_FAILED",
+            f"{self._path} changed since the table was opened; open it again with table(…), and make the "
+            "query anew",
+        )
+
+
+def _opener_elsewhere(
+    path: str, options: StoreOptions, known: tuple[FileIdentity, bool], footer: FlatFooter
+) -> _OpenAgain:
+    return _OpenAgain(path, options, known, footer, default_cache())
 
 
 def _has_footer(source: LocalFile, footer: FlatFooter, cache: FooterCache) -> bool:

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     Export = Callable[[LentBatch], Any]
 
     class Executor(Protocol):
-        """`limits`: what the query may use. `export`: the form that batches are wanted in."""
+        """`limits`: what the query may use.
+
+        `export`: the form that batches are wanted in. A hint, as is all that only saves time: an executor
+        that ignores it hands out QMCB, and says so by `Answer.is_exported`, or by streaming bytes.
+        """
 
         def run(
             self, work: Work, limits: Limits, *, export: Export | None = None, profile: Profile | None = None
@@ -40,6 +44,7 @@ class Answer:
         "crossings",
         "group_count",
         "groups_pruned",
+        "is_exported",
         "lane_count",
         "lanes_skipped",
         "opening_bytes",
@@ -54,6 +59,7 @@ class Answer:
 
     def __init__(self) -> None:
         self.batches: list[Any] = []
+        self.is_exported = False
         self.row_count = 0
         self.lane_count = 0
         self.lanes_skipped = 0

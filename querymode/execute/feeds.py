@@ -94,6 +94,10 @@ class Feed:
         #: Lanes stand in an order: whoever takes one, takes the first.
         self.is_best_first = False
 
+    def restrict(self, lanes: range) -> None:
+        """Before workers start: only these lanes are run here, others elsewhere."""
+        self.lanes = deque(lane for lane in self.lanes if lane in lanes)
+
     def kept_count(self, instance: Instance) -> int:
         """How much of its lanes an idle instance has already."""
         return 0
@@ -203,9 +207,10 @@ class MemoryFeed(Feed):
         if not self._lanes:
             return
         self.kept = {instance: deque() for instance in instances}
+        wanted = list(self.lanes)
         self.lanes.clear()
-        for lane, morsels in enumerate(self._lanes, self.first):
-            key = (self._id, morsels.start)
+        for lane in wanted:
+            key = (self._id, self._morsels(lane).start)
             keepers = [self.kept[instance] for instance in instances if key in instance.resident]
             (min(keepers, key=len) if keepers else self.lanes).append(lane)
         self._balance()
@@ -489,8 +494,8 @@ class FileFeed(Feed):
             forget_dead_tables(instance)
             self._use_bounds(instance)
             self.scan.prune(instance)
-            left = [lane for lane, groups in enumerate(self.scan.lanes, self.first) if groups]
-            kept = left or ([self.first] if self.lanes else [])
+            left = [lane for lane in self.lanes if self.scan.lanes[lane - self.first]]
+            kept = left or list(self.lanes)[:1]
             for lane in set(self.lanes).difference(kept):
                 sink.lane_finished(lane)
             self._rank_groups(instance)

@@ -89,6 +89,7 @@ class QueryRun:
         keep: bool = True,
         export: Export | None = None,
         reads: Reads | None = None,
+        results: dict[int, list[list[Batch]]] | None = None,
     ) -> None:
         #: Whose rows are the answer. Where its final plan becomes a stage of its own, that one.
         self.last = stages[-1]
@@ -116,7 +117,9 @@ class QueryRun:
         self._reads = reads
         self._gate: IoGate | None = None
         self._scans: list[FileScan] = []
-        self._results: dict[int, list[list[Batch]]] = {}
+        #: What stages have left, by their numbers. Some may have been run elsewhere.
+        self._results: dict[int, list[list[Batch]]] = dict(results or {})
+        self.held += sum(batch.size for lanes in self._results.values() for lane in lanes for batch in lane)
         self._readers: dict[int, int] = {}
         self._answer = Answer()
         self._stages = stages
@@ -141,6 +144,7 @@ class QueryRun:
         # Of the last stage as it was planned: its final plan may have become a stage of its own.
         lanes = self._results[self._stages[-1].number]
         answer.batches = [batch.data for lane in lanes for batch in lane]
+        answer.is_exported = self.export is not None
         answer.row_count = sum(batch.row_count for lane in lanes for batch in lane)
         answer.result_bytes = self.held
         answer.crossings = self.crossings
@@ -162,7 +166,21 @@ class QueryRun:
         yield from self._stage_run(last, streams=True).batches()
 
     def run_stage(self, stage: Stage) -> list[list[Batch]]:
+        """What its lanes leave, or its end, if it has one."""
+        return self._run_to_end(stage, self._stage_run(stage))
+
+    def run_lanes(self, stage: Stage, lanes: range) -> list[list[Batch]]:
+        """What these lanes leave; others are run elsewhere, and so is the end."""
         run = self._stage_run(stage)
+        run.restrict(lanes)
+        run.run()
+        return [list(lane) for lane in run.answers]
+
+    def finish_stage(self, stage: Stage, lanes: list[list[Batch]]) -> list[list[Batch]]:
+        """The end of a stage whose lanes were run elsewhere."""
+        return self._run_to_end(stage, StageRun(self, stage, [ReadyFeed(0, lanes)], 1))
+
+    def _run_to_end(self, stage: Stage, run: StageRun) -> list[list[Batch]]:
         started = time.monotonic()
         try:
             lanes = self._run_whole(stage, run)

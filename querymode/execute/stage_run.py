@@ -103,6 +103,7 @@ class StageRun:
         #: Of a top-k: lanes that have all the rows that are wanted tighten it.
         self.bound = bound
         self.lanes_skipped = 0
+        self.ends = True
         self.finalising = False
         #: Set when the final plan is left to the query, to be run over partitions.
         self.is_partitioned = False
@@ -112,6 +113,13 @@ class StageRun:
         self.streams = streams
         self.current_lane = 0
         self.moved = threading.Condition(self.lock)
+
+    def restrict(self, lanes: range) -> None:
+        """Before it runs: the others are run elsewhere, and the end as well."""
+        self.ends = False
+        for feed in self.feeds:
+            feed.restrict(lanes)
+        self.finished = [done or lane not in lanes for lane, done in enumerate(self.finished)]
 
     # ---- the asking thread ----
 
@@ -249,7 +257,7 @@ class StageRun:
                 instance = self._new_instance()
             if instance is not None:
                 self._run_lanes(instance)
-                if self._is_last() and self.stage.final is not None:
+                if self._is_last() and self.ends and self.stage.final is not None:
                     self._run_final(instance, self.stage.final)
         except Cancelled:
             pass

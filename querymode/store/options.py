@@ -56,6 +56,19 @@ class StoreOptions:
         self.deadline = deadline
         self.cancelled = cancelled
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process, which has credentials of its own: none travel."""
+        from querymode.store.settings import find_secret
+
+        secret = find_secret(self.storage_options)
+        if secret is not None:
+            raise error(
+                "NOT_SUPPORTED",
+                f"storage_options[{secret!r}] does not travel to other processes; set it up in their own "
+                "environment",
+            )
+        return {**self.__dict__, "deadline": None, "cancelled": None}
+
     def __repr__(self) -> str:
         return f"<StoreOptions root={hide(self.root)!r} with {len(self.storage_options)} storage options>"
 

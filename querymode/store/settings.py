@@ -146,3 +146,24 @@ def _unknown(key: str, where: str) -> Exception:
     near = nearest(plain_name(key), known)
     hint = f"Did you mean {near!r}? " if near is not None else ""
     return error("NOT_SUPPORTED", f"{where}: nothing reads {key!r}. {hint}There are: {', '.join(known)}")
+
+
+#: What says how a store is reached and not who asks. Everything else may be a credential.
+_PLAIN = {
+    *GENERAL,
+    *("ca_file", "ca_bundle", "verify", "region", "region_name", "default_region", "anonymous", "anon"),
+    *("skip_signature", "no_sign_request", "addressing_style", "url_style", "virtual_hosted_style_request"),
+    *("force_virtual_addressing", "allow_http", "use_ssl"),
+}
+
+
+def find_secret(options: Mapping[str, Any]) -> str | None:
+    """The first setting that may be a credential, or may hold one. Its name, not its value."""
+    for key, value in options.items():
+        if isinstance(value, dict) and "://" in key:
+            inner = find_secret(value)
+            if inner is not None:
+                return inner
+        elif key not in _PLAIN and plain_name(key) not in _PLAIN:
+            return key
+    return None

@@ -99,6 +99,10 @@ class FileTable:
         #: Each a range of `groups`.
         self.lanes = cut_lanes(len(self.groups), LANE_COUNT_MAX)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What footers say is asked again where it is wanted.
+        return {**self.__dict__, "zones": {}, "opening": (0, 0)}
+
     def take_opening(self) -> tuple[int, int]:
         """What opening it has cost: the first query over it counts that among its own reads."""
         opening, self.opening = self.opening, (0, 0)
@@ -125,6 +129,10 @@ class FileTable:
 
     @property
     def lane_count(self) -> int:
+        return len(self.lanes)
+
+    def count_lanes(self, *, runs: bool) -> int:
+        """`runs`: of lanes that are to become sorted runs, which are the same here."""
         return len(self.lanes)
 
     def lane_rows(self, lane: int) -> int:

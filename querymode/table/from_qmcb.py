@@ -28,7 +28,7 @@ def from_qmcb(batches: Sequence[bytes], name: str | None = None) -> MemoryTable:
         if schema is not None and fields != schema:
             raise error("SCHEMA_MISMATCH", f"batches differ in their columns: {schema} and {fields}")
         schema = fields
-        columns = [_host_column(column) for column in batch.columns]
+        columns = [host_column(column) for column in batch.columns]
         size = sum(column.memory_size() for column in columns)
         morsels += cut_morsels(
             columns, batch.row_count, morsel_rows(size / max(batch.row_count, 1), batch.row_count)
@@ -38,7 +38,7 @@ def from_qmcb(batches: Sequence[bytes], name: str | None = None) -> MemoryTable:
     return MemoryTable(schema, morsels, name)
 
 
-def _host_column(column: ColumnarColumn) -> HostColumn:
+def host_column(column: ColumnarColumn) -> HostColumn:
     data_type = column.data_type
     spanned = has_offsets(data_type)
     nested = bool(column.children) or data_type.tag == TypeTag.NULL
@@ -49,7 +49,7 @@ def _host_column(column: ColumnarColumn) -> HostColumn:
         data=None if nested else view_bytes(column.data),
         offsets=view_bytes(column.offsets) if spanned else None,
         offset_width=4 if spanned else 0,
-        children=[_host_column(child) for child in column.children],
+        children=[host_column(child) for child in column.children],
     )
 
 

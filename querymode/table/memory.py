@@ -26,6 +26,7 @@ from querymode.types import value_size
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Any
 
     from querymode.execute.top_bound import Zone
     from querymode.schema import Schema
@@ -211,6 +212,11 @@ class MemoryTable:
         self._column_sizes: dict[int, int] = {}
         self._null_counts: dict[int, int] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        from querymode.table.travel import packed, unpacked
+
+        return unpacked, packed(self)
+
     def with_rows(self, places: Sequence[int]) -> MemoryTable:
         """A table of these rows, by rising number, as views of this one's. Each is a morsel: for a few."""
         found = []
@@ -226,6 +232,10 @@ class MemoryTable:
     @property
     def lane_count(self) -> int:
         return len(self.lanes)
+
+    def count_lanes(self, *, runs: bool) -> int:
+        """`runs`: of lanes that are to become sorted runs."""
+        return len(self.run_lanes if runs else self.lanes)
 
     def column_indices(self, names: Sequence[str]) -> tuple[int, ...]:
         return tuple(self.schema.index(name) for name in names)

@@ -134,6 +134,10 @@ class FlatFooter:
         "tail_identity",
     )
 
+    def __reduce__(self) -> tuple[type[FlatFooter], tuple[bytes]]:
+        # What was read beside it is of the process that read it.
+        return FlatFooter, (self.blob,)
+
     def __init__(self, blob: bytes) -> None:
         self.blob = blob
         #: Bytes of the file right before its footer, where reading the footer brought them along: their

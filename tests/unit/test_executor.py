@@ -1,0 +1,143 @@
+"""The same answers from another executor: see toy_executor.py."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from querymode import QueryMode, QueryModeError, col
+from querymode.stage.lower import lower
+from tests.unit.toy_executor import ToyExecutor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ROWS = 400_000
+
+
+def events() -> pa.Table:
+    random = np.random.default_rng(7)
+    keys = random.integers(0, 200_000, ROWS)
+    return pa.table(
+        {
+            "id": np.arange(ROWS),
+            "key": pa.array(keys, mask=keys % 97 == 0),
+            "few": keys % 13,
+            "x": random.standard_normal(ROWS) * 10.0 ** random.integers(-8, 8, ROWS),
+            "name": pa.array([f"name {key % 5000}" for key in keys]),
+            "tags": pa.array([[int(key) % 3, None] for key in keys]),
+        }
+    )
+
+
+def small() -> pa.Table:
+    return pa.table({"key": range(0, 200_000, 7), "label": [f"label {n % 11}" for n in range(0, 200_000, 7)]})
+
+
+@pytest.fixture(scope="module")
+def executor() -> Iterator[ToyExecutor]:
+    toy = ToyExecutor()
+    yield toy
+    toy.close()
+
+
+@pytest.fixture(scope="module", params=["memory", "files"])
+def sessions(
+    request: pytest.FixtureRequest, executor: ToyExecutor, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[QueryMode, QueryMode]:
+    ours, theirs = QueryMode.local(threads=2), QueryMode.local(threads=2)
+    theirs._made_executor = executor
+    folder: Path = tmp_path_factory.mktemp("executor")
+    for name, table in (("events", events()), ("small", small())):
+        if request.param == "files":
+            pq.write_table(table, folder / f"{name}.parquet", row_group_size=30_000)
+        for session in (ours, theirs):
+            session.register(name, table if request.param == "memory" else str(folder / f"{name}.parquet"))
+    return ours, theirs
+
+
+QUERIES = {
+    "rows": "SELECT id, x FROM events WHERE few = 3 AND x > 0",
+    "nested": "SELECT id, tags FROM events WHERE id % 1000 = 1",
+    "sums of floats": "SELECT sum(x) AS s, avg(x) AS a, stddev(x) AS d, count(*) AS n FROM events",
+    "few groups": "SELECT few, sum(x) AS s, count(key) AS n FROM events GROUP BY few",
+    "many groups": "SELECT key, sum(x) AS s, min(name) AS m FROM events GROUP BY key",
+    "texts": "SELECT name, count(*) AS n, sum(x) AS s FROM events GROUP BY name HAVING count(*) > 3",
+    "distinct": "SELECT count(DISTINCT key) AS k, count(DISTINCT name) AS n FROM events",
+    "median": "SELECT few, median(x) AS m FROM events GROUP BY few",
+    "in order": "SELECT few, string_agg(name, ',') AS t FROM events WHERE id < 5000 GROUP BY few",
+    "join": "SELECT label, sum(x) AS s FROM events JOIN small USING (key) GROUP BY label",
+    "left join": "SELECT count(*) AS n, count(label) AS l FROM events LEFT JOIN small USING (key)",
+    "anti join": "SELECT count(*) AS n FROM events WHERE key NOT IN (SELECT key FROM small WHERE key > 5)",
+    "a build of groups": (
+        "SELECT sum(e.x) AS s FROM events e JOIN (SELECT few, max(id) AS id FROM events GROUP BY few) m "
+        "ON e.few = m.few AND e.id < m.id"
+    ),
+    "union": "SELECT few FROM events WHERE id < 9 UNION ALL SELECT key FROM small WHERE key < 50",
+    "shared": "WITH c AS (SELECT few, sum(x) AS s FROM events GROUP BY few) SELECT a.s + b.s AS t "
+    "FROM c a JOIN c b ON a.few = b.few + 1",
+    "nothing": "SELECT sum(x) AS s, count(*) AS n FROM events WHERE id < 0",
+    "no rows": "SELECT id FROM events WHERE id < 0",
+}
+ORDERED = {
+    "sort": "SELECT id, x FROM events ORDER BY x, id",
+    "sort by text": "SELECT id, name FROM events WHERE few < 4 ORDER BY name DESC, id",
+    "first rows": "SELECT id, x FROM events ORDER BY x DESC LIMIT 20",
+    "a page": "SELECT id FROM events WHERE few = 2 LIMIT 50 OFFSET 1000",
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_same_digest(sessions: tuple[QueryMode, QueryMode], name: str) -> None:
+    ours, theirs = (session.sql(QUERIES[name]).collect() for session in sessions)
+    assert (ours.row_count, ours.digest()) == (theirs.row_count, theirs.digest())
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_same_rows_in_the_same_order(sessions: tuple[QueryMode, QueryMode], name: str) -> None:
+    ours, theirs = (session.sql(ORDERED[name]).collect().rows for session in sessions)
+    assert ours == theirs
+
+
+def test_every_terminal_asks_the_executor(sessions: tuple[QueryMode, QueryMode], tmp_path: Path) -> None:
+    ours, theirs = (session.table("events").filter(col("few") == 5).select("id", "x") for session in sessions)
+    assert ours.to_arrow().equals(theirs.to_arrow())
+    assert pa.Table.from_batches(theirs.stream()).equals(ours.to_arrow())
+    theirs.write_parquet(tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet").equals(ours.to_arrow())
+    assert theirs.count() == ours.count()
+
+
+def negated(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.record_batch({"id": pc.negate(batch.column("id"))})
+
+
+def test_functions_of_users(sessions: tuple[QueryMode, QueryMode]) -> None:
+    frames = [
+        session.table("events").filter(col("id") < 2000).select("id").map_batches(negated, {"id": "int64"})
+        for session in sessions
+    ]
+    ours, theirs = (frame.collect() for frame in frames)
+    assert ours.digest() == theirs.digest() and ours.row_count == 2000
+
+
+def test_lanes_were_split(executor: ToyExecutor, sessions: tuple[QueryMode, QueryMode]) -> None:
+    executor.shares.clear()
+    sessions[1].sql(QUERIES["sums of floats"]).collect()
+    assert any(few and few < many for few, many in executor.shares)
+
+
+def test_credentials_do_not_travel(tmp_path: Path) -> None:
+    pq.write_table(small(), tmp_path / "t.parquet")
+    session = QueryMode.local(storage_options={"secret_access_key": "hidden"})
+    work = lower(session.table(tmp_path / "t.parquet").select("key")._node)
+    with pytest.raises(QueryModeError, match="secret_access_key") as caught:
+        pickle.dumps(work.stages)
+    assert caught.value.code == "NOT_SUPPORTED" and "hidden" not in str(caught.value)

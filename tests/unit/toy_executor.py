@@ -1,0 +1,79 @@
+"""An executor of two child processes, which proves that stages, rows and limits are plain data.
+
+Every stage's lanes are split unevenly between the two. All they are sent and send back goes through pickles.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from typing import TYPE_CHECKING, Any
+
+from querymode.execute.executor import Answer
+from querymode.execute.lanes import LaneBatch, finish, lane_count, run_lanes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from querymode.execute.executor import Export
+    from querymode.execute.limits import Limits
+    from querymode.execute.profile import Profile
+    from querymode.stage.stage import Stage, Work
+
+MEMORY = 1 << 30
+
+
+def run_task(task: bytes) -> bytes:
+    """In a child."""
+    stage, first, count, inputs, limits = pickle.loads(task)
+    return pickle.dumps(run_lanes(stage, first, count, inputs, limits, MEMORY))
+
+
+class ToyExecutor:
+    def __init__(self) -> None:
+        self._children = multiprocessing.get_context("spawn").Pool(2)
+        #: Lanes of every stage, by child.
+        self.shares: list[tuple[int, int]] = []
+
+    def run(
+        self, work: Work, limits: Limits, *, export: Export | None = None, profile: Profile | None = None
+    ) -> Answer:
+        answer = Answer()
+        lanes = self._lanes(work, limits)
+        answer.batches = [item.data for lane in lanes for item in lane]
+        answer.row_count = sum(item.row_count for lane in lanes for item in lane)
+        return answer
+
+    def stream(self, work: Work, limits: Limits, *, export: Export | None = None) -> Iterator[Any]:
+        for lane in self._lanes(work, limits):
+            for item in lane:
+                yield item.data
+
+    def _lanes(self, work: Work, limits: Limits) -> list[list[LaneBatch]]:
+        done: dict[int, list[list[LaneBatch]]] = {}
+        for stage in work.stages:
+            inputs = {number: done[number] for number in stage.inputs}
+            lanes = self._run_stage(stage, inputs, limits)
+            done[stage.number] = finish(stage, lanes, inputs, limits, MEMORY)
+        return done[work.last.number]
+
+    def _run_stage(
+        self, stage: Stage, inputs: dict[int, list[list[LaneBatch]]], limits: Limits
+    ) -> list[list[LaneBatch]]:
+        count = lane_count(stage, {number: len(lanes) for number, lanes in inputs.items()})
+        cut = count // 3
+        self.shares.append((cut, count - cut))
+        tasks = [
+            pickle.dumps((stage, first, size, inputs, limits))
+            for first, size in ((0, cut), (cut, count - cut))
+            if size
+        ]
+        lanes: list[list[LaneBatch]] = [[] for _ in range(count)]
+        for answer in self._children.map(run_task, tasks):
+            for item in pickle.loads(answer):
+                lanes[item.lane].append(item)
+        return lanes
+
+    def close(self) -> None:
+        self._children.terminate()
+        self._children.join()
