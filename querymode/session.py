@@ -17,7 +17,7 @@ from querymode.errors import TableNotFoundError, error
 from querymode.frame.frame import DataFrame
 from querymode.plan.nodes import GroupBy, Node, Scan
 from querymode.sql.cache import PlanCache
-from querymode.table.files import Origin
+from querymode.table.table import Origin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -73,8 +73,8 @@ def _paths(nodes: Iterable[SchemaNode]) -> Iterator[str]:
 def run_inspect(paths: list[str], picked: Picked, *, as_json: bool) -> None:
     frame = open_table(paths)
     assert isinstance(frame._node, Scan)
-    table = frame._node.source
-    assert isinstance(table, FileTable)
+    table = frame._node.source.evidence
+    assert table is not None
     picked.check(table)
     if as_json:
         _print_json(frame, table, picked)

@@ -13,8 +13,6 @@ from contextlib import suppress
 from querymode._abi import OutputState, SourceKind
 from querymode.execute.kept import forget_dead_tables, keeps, kept_columns, kept_count, table_id
 from querymode.plan.prune import rewrite
-from querymode.table.files import FileTable
-from querymode.table.memory import MemoryTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from querymode.execute.top_bound import Rank, TopBound
     from querymode.expr.nodes import Expr
     from querymode.stage.stage import Branch
+    from querymode.table.memory import MemoryTable
 
     class Sink(Protocol):
         """What a feed needs of the run that it is part of."""
@@ -168,6 +167,7 @@ class MemoryFeed(Feed):
         self,
         first: int,
         branch: Branch,
+        table: MemoryTable,
         size: int,
         workers: int,
         *,
@@ -176,8 +176,6 @@ class MemoryFeed(Feed):
         makes_runs: bool,
         bound: TopBound | None = None,
     ) -> None:
-        table = branch.source
-        assert isinstance(table, MemoryTable)
         self._lanes = table.run_lanes if makes_runs else table.lanes
         # A table without rows has a lane too: it says the schema, and aggregates have a row of nothing.
         super().__init__(first, max(1, len(self._lanes)))
@@ -469,8 +467,7 @@ class FileFeed(Feed):
         bounds: Callable[[Instance], list[Expr] | None],
         bound: TopBound | None = None,
     ) -> None:
-        table = branch.source
-        assert isinstance(table, FileTable)
+        table = scan.table
         super().__init__(first, len(scan.lanes))
         self.scan = scan
         self._branch = branch
@@ -537,8 +534,7 @@ class FileFeed(Feed):
         if bounds is None:
             self.scan.drop_all()
         elif bounds:
-            assert isinstance(self._branch.source, FileTable)
-            self.scan.use_pruning(rewrite([*self._branch.leading, *bounds], self._branch.source.schema))
+            self.scan.use_pruning(rewrite([*self._branch.leading, *bounds], self.scan.table.schema))
 
     def run(self, instance: Instance, query: int, sink: Sink) -> None:
         from querymode.execute.files import Worker

@@ -10,6 +10,7 @@ import weakref
 
 from querymode.errors import MemoryExceededError
 from querymode.table.memory import MemoryTable
+from querymode.table.table import Table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
 
     from querymode.engine.instance import Instance
 
-_table_ids: weakref.WeakKeyDictionary[MemoryTable, int] = weakref.WeakKeyDictionary()
+_table_ids: weakref.WeakKeyDictionary[Table, int] = weakref.WeakKeyDictionary()
 _next_table_id = 0
 _table_lock = threading.Lock()
 
 
-def table_id(table: MemoryTable) -> int:
+def table_id(table: Table) -> int:
     """A number for a table, never used again: what instances remember it by."""
     global _next_table_id
     with _table_lock:

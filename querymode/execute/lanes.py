@@ -81,7 +81,7 @@ def _query_run(stage: Stage, inputs: Inputs, limits: Limits, memory: int) -> Que
         for number, lanes in inputs.items()
         if number in stage.inputs
     }
-    reads = Reads([branch.source for branch in stage.branches], limits)
+    reads = Reads([branch.table for branch in stage.branches if branch.table is not None], limits)
     return QueryRun([stage], limits, memory, limits.deadline, reads=reads, results=results)
 
 

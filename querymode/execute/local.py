@@ -15,10 +15,8 @@ from querymode.errors import MemoryExceededError, QueryModeError
 from querymode.execute.kept import kept_count, table_id
 from querymode.execute.query_run import QueryRun, Reads
 from querymode.execute.stage_run import MIB, WORKER_SIZE_MIN
-from querymode.stage.stage import Merged, StageOutput
+from querymode.stage.stage import Merged
 from querymode.store.source import Touched
-from querymode.table.files import FileTable
-from querymode.table.memory import MemoryTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from querymode.execute.limits import Limits
     from querymode.execute.profile import Profile
     from querymode.stage.stage import Stage, Work
+    from querymode.table.table import Table
 
 #: What an instance needs for row groups: their pages are decoded one after the other, beside the answer.
 FILE_WORKER_SIZE = 512 * MIB
@@ -50,7 +49,7 @@ class LocalExecutor:
         self, work: Work, limits: Limits, *, export: Export | None = None, profile: Profile | None = None
     ) -> Answer:
         started = time.monotonic()
-        reads = Reads(_sources(work), limits)
+        reads = Reads(_tables(work), limits)
         try:
             answer = self._run(work, limits, reads, export, profile)
         except Touched:  # a file, by somebody who may have changed nothing in it: now it is as it is
@@ -105,7 +104,7 @@ class LocalExecutor:
         Where rows are sorted or aggregated, the answer exists only as a whole, and is then handed out. A file
         that was touched meanwhile is read again only as long as nobody has seen a row of it.
         """
-        reads = Reads(_sources(work), limits)
+        reads = Reads(_tables(work), limits)
         for is_last in (False, True):
             handed_out = False
             try:
@@ -195,15 +194,17 @@ def _expected_size(work: Work, limit: int, thread_count: int) -> int:
     tables: dict[int, int] = {}
     computing = min(thread_count, threads.workers_max())
     stages = work.stages
-    if len(stages) > 1 and any(isinstance(b.source, FileTable) for stage in stages for b in stage.branches):
+    if len(stages) > 1 and any(table.is_stored for table in _tables(work)):
         # What stages leave for each other is beside what their workers hold.
         wanted = limit // 2
     for stage in stages:
         for branch in stage.branches:
-            table = branch.source
-            if isinstance(table, FileTable):
+            table = branch.table
+            if table is None:
+                continue
+            if table.is_stored:
                 wanted = max(wanted, min(thread_count, table.lane_count) * FILE_WORKER_SIZE)
-            elif isinstance(table, MemoryTable):
+            else:
                 size = table.memory_size(branch.columns)
                 workers = min(computing, table.lane_count) * WORKER_SIZE_MIN
                 # The columns, their copies in an answer or a sort, and what workers hold of groups and rows
@@ -236,11 +237,10 @@ def _size_with_kept(tables: dict[int, int], wanted: int, worker_count: int) -> i
 def worker_size(work: Work, stage: Stage, total: int, limits: Limits) -> int:
     """What a worker of a stage may hold, as long as nothing fails."""
     size = _expected_size(work, limits.memory_of(total), limits.thread_count)
-    lanes = [
-        branch.source.lane_count for branch in stage.branches if not isinstance(branch.source, StageOutput)
-    ]
+    lanes = [branch.table.lane_count for branch in stage.branches if branch.table is not None]
     return size // QueryRun(work.stages, limits, size, None).worker_count(stage, max(1, sum(lanes)))
 
 
-def _sources(work: Work) -> list[object]:
-    return [branch.source for stage in work.stages for branch in stage.branches]
+def _tables(work: Work) -> list[Table]:
+    branches = [branch for stage in work.stages for branch in stage.branches]
+    return [branch.table for branch in branches if branch.table is not None]

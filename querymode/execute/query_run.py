@@ -17,8 +17,6 @@ from querymode.execute.kept import table_id
 from querymode.execute.stage_run import WORKER_SIZE_MIN, StageRun
 from querymode.stage.stage import Branch, Called, Merged, Partitioned, Stage, StageOutput
 from querymode.store.source import Touched
-from querymode.table.files import FileTable
-from querymode.table.memory import MemoryTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +34,9 @@ if TYPE_CHECKING:
     from querymode.execute.top_bound import TopBound
     from querymode.expr.nodes import Expr
     from querymode.store.fetch import IoGate
+    from querymode.table.files import FileTable
+    from querymode.table.memory import MemoryTable
+    from querymode.table.table import Table
 
 
 #: What rows may be to blame for.
@@ -45,10 +46,10 @@ DATA_CODES = frozenset({"INVALID_FORMAT", "NOT_SUPPORTED", "SCHEMA_MISMATCH", "Q
 class Reads:
     """What a query has read in all its attempts, and what opening its tables had cost before."""
 
-    def __init__(self, sources: Iterable[object], limits: Limits) -> None:
+    def __init__(self, tables: Iterable[Table], limits: Limits) -> None:
         self._limits = limits
         self._gate: IoGate | None = None
-        opening = [source.take_opening() for source in sources if isinstance(source, FileTable)]
+        opening = [table.take_opening() for table in tables]
         self.opening_requests = sum(requests for requests, _ in opening)
         self.opening_bytes = sum(size for _, size in opening)
 
@@ -125,10 +126,10 @@ class QueryRun:
         self._stages = stages
         #: Its tables in memory, by what instances remember them by.
         self.owners = {
-            table_id(branch.source)
+            table_id(branch.table)
             for stage in self._stages
             for branch in stage.branches
-            if isinstance(branch.source, MemoryTable)
+            if branch.table is not None and not branch.table.is_stored
         }
         for stage in self._stages:
             for before in stage.inputs:
@@ -337,12 +338,21 @@ class QueryRun:
             if source.gather:
                 lanes = [[batch for lane in lanes for batch in lane]]
             return BatchFeed(first, lanes or [[]], consume=consume)
-        if isinstance(source, FileTable):
-            scan = self._file_scan(branch, stage, workers)
-            return FileFeed(first, branch, scan, self._bounds_of(branch), bound)
+        return _FEEDS[source.kind](self, branch, source, stage, first, workers, bound)
+
+    def _memory_feed(
+        self,
+        branch: Branch,
+        table: MemoryTable,
+        stage: Stage,
+        first: int,
+        workers: int,
+        bound: TopBound | None,
+    ) -> Feed:
         return MemoryFeed(
             first,
             branch,
+            table,
             self.size,
             workers,
             keep=self._keep,
@@ -350,6 +360,18 @@ class QueryRun:
             makes_runs=isinstance(stage.end, Merged),
             bound=bound,
         )
+
+    def _file_feed(
+        self,
+        branch: Branch,
+        table: FileTable,
+        stage: Stage,
+        first: int,
+        workers: int,
+        bound: TopBound | None,
+    ) -> Feed:
+        scan = self._file_scan(branch, table, stage, workers)
+        return FileFeed(first, branch, scan, self._bounds_of(branch), bound)
 
     def exports(self, stage: Stage, *, final: bool = False) -> bool:
         """Whether what the stage's lanes make, or its `final` plan, is the answer, and leaves in a form of
@@ -387,18 +409,20 @@ class QueryRun:
 
     def worker_count(self, stage: Stage, lane_count: int) -> int:
         """Workers that have something to do. Rows that the first lane has anyway are read by one alone."""
-        table = stage.branches[0].source
+        table = stage.branches[0].table
+        reads = any(branch.table is not None and branch.table.is_stored for branch in stage.branches)
         if (
-            isinstance(table, FileTable)
+            table is not None
+            and table.is_stored
             and len(stage.branches) == 1
-            and table.lanes
+            and table.lane_count
             and stage.rows_needed is not None
         ):
-            is_enough = not stage.branches[0].drops_rows and stage.rows_needed <= table.lane_rows(0)
+            rows = table.lane_rows(0)
+            is_enough = not stage.branches[0].drops_rows and rows is not None and stage.rows_needed <= rows
             if is_enough or self._alone:
                 return 1
             return max(1, min(self.limits.thread_count, lane_count))
-        reads = any(isinstance(branch.source, FileTable) for branch in stage.branches)
         return self.workers(lane_count, reads=reads)
 
     # ---- files ----
@@ -407,11 +431,9 @@ class QueryRun:
         if self._gate is not None:
             self._gate.cancel()
 
-    def _file_scan(self, branch: Branch, stage: Stage, workers: int) -> FileScan:
+    def _file_scan(self, branch: Branch, table: FileTable, stage: Stage, workers: int) -> FileScan:
         from querymode.execute.files import FileScan
 
-        table = branch.source
-        assert isinstance(table, FileTable)
         if self._gate is None:
             assert self._reads is not None
             self._gate = self._reads.new_gate()
@@ -441,6 +463,13 @@ class QueryRun:
         from querymode.execute.key_ranges import bounds
 
         return lambda instance: bounds(instance, branch.key_ranges, self)
+
+
+#: How lanes of a table get into an engine, by the table's kind.
+_FEEDS: dict[str, Callable[..., Feed]] = {
+    "memory": QueryRun._memory_feed,
+    "row groups": QueryRun._file_feed,
+}
 
 
 def _final_branch(stage: Stage, end: Partitioned, plan: bytes) -> Branch:

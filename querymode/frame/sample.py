@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from querymode.errors import error
 from querymode.plan.nodes import Node, Project, Scan, with_types
-from querymode.table.files import FileTable
-from querymode.table.memory import MemoryTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
 
 #: Of so many rows one at most is read by its number: reading on costs less than skipping does.
 _ROWS_PER_PICK = 64
-#: Each row of a table in memory is handed over by itself, some 10 µs for each column.
-_MEMORY_PICKS_MAX = 1000
 
 
 def sample(frame: DataFrame, count: int, seed: object) -> DataFrame:
@@ -60,11 +56,8 @@ def _with_rows(node: Node, places: list[int]) -> Node | None:
         return None if source is None else Project(source, node.items)
     if not isinstance(node, Scan):
         return None
-    table = node.source
-    is_memory = isinstance(table, MemoryTable) and len(places) <= _MEMORY_PICKS_MAX
-    if is_memory or isinstance(table, FileTable):
-        return Scan(table.with_rows(places), node.names)
-    return None
+    picked = node.source.with_rows(places)
+    return None if picked is None else Scan(picked, node.names)
 
 
 def _picked_from_stream(frame: DataFrame, places: list[int]) -> Iterator[pyarrow.RecordBatch]:

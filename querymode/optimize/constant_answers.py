@@ -36,8 +36,8 @@ def constant_batch(node: Node) -> bytes | None:
 
 def _columns(node: Node) -> list[Sequence[object]] | None:
     if isinstance(node, Scan):
-        constants = getattr(node.source, "constants", None)
-        if constants is None or node.source.row_count > _ROWS_MAX:
+        constants = node.source.constants
+        if constants is None or node.source.rows_expected > _ROWS_MAX:
             return None
         return list(constants)
     below = _columns(node.input) if isinstance(node, Project) and node.items else None

@@ -204,11 +204,11 @@ class Estimator:
 
 def _of_scan(node: Scan) -> Estimate:
     table = node.source
-    rows = float(max(1, table.row_count))
+    rows = float(max(1, table.rows_expected))
     bounds: Bounds = {}
     distinct: dict[str, float] = {}
-    if isinstance(table, FileTable):
-        known = table_bounds(table)
+    if table.evidence is not None:
+        known = table_bounds(table.evidence)
         renamed = dict(zip(table.schema.names, node.schema.names, strict=True))
         for name, (least, greatest) in known.items():
             bounds[renamed[name]] = (least, greatest)

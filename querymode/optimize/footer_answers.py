@@ -32,8 +32,8 @@ def known_batch(node: Node) -> bytes | None:
     """The answer to MIN, MAX and counts over whole files as one batch, if the footers have it."""
     if not isinstance(node, GroupBy) or node.keys or not isinstance(node.input, Scan):
         return None
-    table = node.input.source
-    if not isinstance(table, FileTable) or not table.files:
+    table = node.input.source.evidence
+    if table is None or not table.files:
         return None
     bounds: dict[tuple[AggregateOp, str], None] = {}
     for _, call in node.calls:

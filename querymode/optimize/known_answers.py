@@ -33,17 +33,20 @@ def _known_counts(node: Node) -> list[int] | None:
     if not isinstance(node, GroupBy) or node.keys or not isinstance(node.input, Scan):
         return None
     table = node.input.source
+    row_count = table.row_count
+    if row_count is None:
+        return None
     counts = []
     for _, call in node.calls:
         if call.where is not None or call.is_distinct:
             return None
         if call.op == AggregateOp.COUNT_ROWS:
-            counts.append(table.row_count)
+            counts.append(row_count)
         elif call.op == AggregateOp.COUNT and isinstance(call.value, Column):
             nulls = table.null_count(table.schema.index(call.value.name))
             if nulls is None:
                 return None
-            counts.append(table.row_count - nulls)
+            counts.append(row_count - nulls)
         else:
             return None
     return counts
@@ -71,6 +74,4 @@ def is_file_aggregate(node: Node) -> bool:
     """Aggregates over whole files, which their footers may answer."""
     if not isinstance(node, GroupBy) or node.keys or not isinstance(node.input, Scan):
         return False
-    from querymode.table.files import FileTable
-
-    return isinstance(node.input.source, FileTable)
+    return node.input.source.evidence is not None

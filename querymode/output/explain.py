@@ -25,7 +25,6 @@ from querymode.plan.nodes import (
     Union,
 )
 from querymode.stage.lower import lower
-from querymode.table.files import FileTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ class _Tree:
 
     def _add_scan(self, tree: dict[str, Any], node: Scan) -> None:
         table = node.source
-        if not isinstance(table, FileTable):
+        if not table.is_stored:
             return
         details = tree["details"] = []
         if self._is_known:
@@ -141,7 +140,7 @@ class _Tree:
             return
         foreseen = Foreseen(self._session, self._work, stage, branch)
         if branch.pruning is not None:
-            kept = len(table.groups) - foreseen.groups_pruned
+            kept = foreseen.group_count - foreseen.groups_pruned
             tree["pruned_by"] = list(branch.pruning.columns)
             tree["row_groups_left"] = kept
             details.append(f"pruned by {', '.join(branch.pruning.columns)}: {kept:,} row groups left")
@@ -154,7 +153,7 @@ class _Tree:
 def describe_step(node: Node) -> tuple[str, str]:
     """A node's kind and what it does, in words."""
     if isinstance(node, Scan):
-        return "scan", _scan_text(node)
+        return "scan", node.source.describe()
     if isinstance(node, Filter):
         return "filter", f"filter {node.predicate}"
     if isinstance(node, Project):
@@ -179,14 +178,6 @@ def describe_step(node: Node) -> tuple[str, str]:
     return "map_batches", "a Python function over batches"
 
 
-def _scan_text(node: Scan) -> str:
-    table = node.source
-    if not isinstance(table, FileTable):
-        return f"table in memory, {table.row_count:,} rows"
-    files = f"{len(table.files):,} files" if len(table.files) != 1 else table.files[0].name
-    return f"scan {files}: {table.row_count:,} rows in {len(table.groups):,} row groups"
-
-
 def _join_text(node: Join) -> str:
     sign = "is not distinct from" if node.null_equal else "="
     keys = " and ".join(f"{ours} {sign} {theirs}" for ours, theirs in node.keys)
@@ -205,9 +196,12 @@ class Foreseen:
         self.requests = 0
         self.bytes = 0
         self.groups_pruned = 0
+        self.group_count = 0
         self.remark = ""
         self.is_rough = False
         self._session = session
+        assert branch.table is not None and branch.table.evidence is not None
+        self._table = branch.table.evidence
         self._branch = branch
         self._stage = stage
         self._work = work
@@ -223,10 +217,10 @@ class Foreseen:
         from querymode.execute.local import worker_size
 
         branch = self._branch
-        assert isinstance(branch.source, FileTable)
+        table = self._table
         rows_needed = self._stage.rows_needed
         scan = FileScan(
-            branch.source,
+            table,
             branch.columns,
             branch.pruning,
             gate,
@@ -242,6 +236,7 @@ class Foreseen:
             worker.close()
             instance.query_close(query)
             self.groups_pruned = scan.groups_pruned
+            self.group_count = len(table.groups)
             self.is_rough = scan.foreseen_in_pieces
             if rows_needed is not None or self._may_stop_early():
                 self.remark = " at most"
@@ -255,5 +250,4 @@ class Foreseen:
     def _may_stop_early(self) -> bool:
         """A top-k leaves out row groups that lie behind what it has found by then."""
         branch = self._branch
-        assert isinstance(branch.source, FileTable)
-        return self._stage.top is not None and branch.top_column is not None and len(branch.source.groups) > 1
+        return self._stage.top is not None and branch.top_column is not None and len(self._table.groups) > 1

@@ -40,7 +40,6 @@ from querymode.plan.nodes import (
     Sort,
     Union,
 )
-from querymode.table.files import FileTable
 from querymode.types import parse_type
 
 TYPE_CHECKING = False
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from querymode.expr.nodes import Aggregate, Expr
     from querymode.session import QueryMode
     from querymode.table.memory import MemoryTable
+    from querymode.table.table import Table
 
 VERSION = 1
 #: Deeper plans cannot be planned.
@@ -142,35 +142,32 @@ class _Encoder:
         return found
 
 
-def encode_table(session: QueryMode, table: MemoryTable | FileTable) -> dict[str, Any]:
+def encode_table(session: QueryMode, table: Table) -> dict[str, Any]:
     """How a table is found again."""
-    if isinstance(table, FileTable):
-        if table.origin is not None and not table.origin.is_secret:
-            return table.origin.to_json()
-        name = _registered_name(session, table)
-        if name is not None:
-            return {"name": name}
-        raise error(
-            "NOT_SUPPORTED",
-            "the table's address holds credentials or a query, which are not written down; register it with "
-            "qm.register(name, address)",
-        )
     if table.constants is not None:
         return {
             "columns": [[name, str(data_type)] for name, data_type in table.schema],
             "rows": [list(map(encode_constant, row)) for row in zip(*table.constants, strict=True)],
         }
+    if table.origin is not None and not table.origin.is_secret:
+        return table.origin.to_json()
     name = _registered_name(session, table)
-    if name is None:
+    if name is not None:
+        return {"name": name}
+    if table.origin is not None:
         raise error(
             "NOT_SUPPORTED",
-            "a table in memory that has no name in its session cannot be written down; register it with "
-            "qm.register(name, frame)",
+            "the table's address holds credentials or a query, which are not written down; register it with "
+            "qm.register(name, address)",
         )
-    return {"name": name}
+    raise error(
+        "NOT_SUPPORTED",
+        "a table in memory that has no name in its session cannot be written down; register it with "
+        "qm.register(name, frame)",
+    )
 
 
-def _registered_name(session: QueryMode, table: MemoryTable | FileTable) -> str | None:
+def _registered_name(session: QueryMode, table: Table) -> str | None:
     for name, frame in session._tables.items():
         node = frame._node
         if isinstance(node, Scan) and node.source is table and node.names is None:
@@ -228,7 +225,7 @@ class Decoder:
         self._nodes: list[Node] = []
         self._depths: list[int] = []
         #: By what the descriptor says of them.
-        self.tables: dict[str, MemoryTable | FileTable] = {}
+        self.tables: dict[str, Table] = {}
 
     def decode(self, parts: list[Any]) -> Node:
         for part in parts:
@@ -290,7 +287,7 @@ class Decoder:
             )
         return Scan(source, listed)
 
-    def _table(self, given: object) -> MemoryTable | FileTable:
+    def _table(self, given: object) -> Table:
         key = json.dumps(given, sort_keys=True)
         found = self.tables.get(key)
         if found is None:
@@ -365,7 +362,7 @@ _DECODERS: dict[str, Callable[[Decoder, dict[str, Any]], Node]] = {
 }
 
 
-def _open(session: QueryMode, given: object) -> MemoryTable | FileTable:
+def _open(session: QueryMode, given: object) -> Table:
     if not isinstance(given, dict):
         raise malformed("a table is an object", given)
     if "name" in given:
@@ -384,7 +381,7 @@ def _open(session: QueryMode, given: object) -> MemoryTable | FileTable:
     return node.source
 
 
-def _registered(session: QueryMode, name: str) -> MemoryTable | FileTable:
+def _registered(session: QueryMode, name: str) -> Table:
     frame = session._tables.get(name)
     if frame is None:
         known = ", ".join(sorted(session._tables)) or "none"

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from querymode.stage.stage import Work
-    from querymode.table.files import FileTable
-    from querymode.table.memory import MemoryTable
+    from querymode.table.table import Table
     from querymode.types import DataType
 
 
@@ -87,7 +86,7 @@ class Scan(Node):
 
     __slots__ = ("names", "source")
 
-    def __init__(self, source: MemoryTable | FileTable, names: Sequence[str] | None = None) -> None:
+    def __init__(self, source: Table, names: Sequence[str] | None = None) -> None:
         self.source = source
         self.names = None if names is None else tuple(names)
         self.schema = source.schema

@@ -47,7 +47,6 @@ from querymode.plan.nodes import (
     Sort,
     Union,
 )
-from querymode.table.files import FileTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from querymode.session import QueryMode
-    from querymode.table.memory import MemoryTable
+    from querymode.table.table import Table
 
 _WIDTH = 100
 
@@ -127,8 +126,8 @@ class _Writer:
             found.append(f".rename({{{new}}})")
         return found
 
-    def _source(self, table: MemoryTable | FileTable) -> list[str]:
-        if not isinstance(table, FileTable) and table.constants is not None:
+    def _source(self, table: Table) -> list[str]:
+        if table.constants is not None:
             return self._constants(table)
         from querymode.plan.descriptor import encode_table
 
@@ -137,7 +136,7 @@ class _Writer:
         options = "".join(f", {name}={value!r}" for name, value in described.get("options", {}).items())
         return [f"qm.table({where!r}{options})"]
 
-    def _constants(self, table: MemoryTable) -> list[str]:
+    def _constants(self, table: Table) -> list[str]:
         """Rows of constants: one select each, from a table of one row."""
         assert table.constants is not None
         rows = []

@@ -52,7 +52,6 @@ from querymode.stage.stage import (
     TopKey,
     Work,
 )
-from querymode.table.files import FileTable
 from querymode.types import BOOL, value_size
 
 TYPE_CHECKING = False
@@ -205,11 +204,11 @@ class _Pipe:
 
 def _prune_by(branch: Branch, line: _Line) -> None:
     """Filters that come before everything else also speak of whole row groups and pages."""
-    if not isinstance(branch.source, FileTable):
+    if isinstance(branch.source, StageOutput):
         return
     branch.has_filter = line.wire.filter_count > 0
     branch.leading = tuple(line.leading)
-    if line.leading:
+    if line.leading and branch.source.evidence is not None:
         branch.pruning = rewrite(line.leading, branch.source.schema)
 
 
@@ -304,7 +303,7 @@ class _Lowering:
             line.wire.in_build(index, [bind(key, line.wire.schema).wire for key in keys])
             line.drops_rows = True
             for key, their_key in zip(keys, their_keys, strict=True):
-                if isinstance(key, Column) and isinstance(source, FileTable):
+                if isinstance(key, Column) and source.evidence is not None:
                     name = source.schema.field(node.schema.index(key.name))[0]
                     line.key_ranges.append(KeyRange(name, build, their_key))
         return _Pipe([line], parallel=source.lane_count > 1, row_count=source.row_count)

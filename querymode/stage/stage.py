@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from querymode.plan.nodes import Node
     from querymode.plan.prune import Pruning
     from querymode.schema import Schema
-    from querymode.table.files import FileTable
-    from querymode.table.memory import MemoryTable
+    from querymode.table.table import Table
     from querymode.types import DataType
 
 
@@ -93,7 +92,7 @@ class Branch:
         "top_column",
     )
 
-    def __init__(self, source: MemoryTable | FileTable | StageOutput, columns: tuple[int, ...] = ()) -> None:
+    def __init__(self, source: Table | StageOutput, columns: tuple[int, ...] = ()) -> None:
         self.source = source
         #: Columns of a table, by number, in the order the plan names them.
         self.columns = columns
@@ -116,6 +115,11 @@ class Branch:
         #: The plan, or where it needs builds, what of it can be run without: for a forecast of reads.
         self.scan_plan = b""
         self.sought: tuple[str, ...] = ()
+
+    @property
+    def table(self) -> Table | None:
+        """The source, if it is a table."""
+        return None if isinstance(self.source, StageOutput) else self.source
 
 
 # ---- ends ----

@@ -11,6 +11,7 @@ import struct
 from bisect import bisect_left
 
 from querymode.table.memory import cut_lanes
+from querymode.table.table import Table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,38 +49,16 @@ class TableFile:
         self.row_counts = footer.row_counts()
 
 
-class Origin:
-    """What a table was opened by: a path or several, and the options that were not left out."""
+class FileTable(Table):
+    """Files with one schema, whose footers say what is in them."""
 
-    __slots__ = ("options", "where")
-
-    def __init__(self, where: str | tuple[str, ...], options: dict[str, Any]) -> None:
-        self.where = where
-        self.options = options
-
-    @property
-    def is_secret(self) -> bool:
-        """Whether an address holds what nobody else may see: a password, or a query that may be signed."""
-        from querymode._secrets import has_secrets
-
-        return any(map(has_secrets, (self.where,) if isinstance(self.where, str) else self.where))
-
-    def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = (
-            {"path": self.where} if isinstance(self.where, str) else {"paths": [*self.where]}
-        )
-        return found | {"options": self.options} if self.options else found
-
-
-class FileTable:
-    """Files with one schema."""
+    kind = "row groups"
+    is_stored = True
 
     def __init__(self, schema: Schema, files: Sequence[TableFile], name: str | None = None) -> None:
         self.schema = schema
         self.name = name
         self.files = tuple(files)
-        #: How it was opened, and can be again.
-        self.origin: Origin | None = None
         #: Requests and bytes that opening it has cost, until a query has been charged with them.
         self.opening = (0, 0)
         #: Whether readers compare the checksums of pages.
@@ -91,7 +70,7 @@ class FileTable:
             for group, rows in enumerate(file.row_counts)
             if rows
         ]
-        self.row_count = sum(sum(file.row_counts) for file in self.files)
+        self._row_count = sum(sum(file.row_counts) for file in self.files)
         #: By column and row group, what footers say of the values (execute/top_bound.py).
         self.zones: dict[int, dict[tuple[int, int], Zone]] = {}
         #: By (file, row group), runs of rows as the engine reads them: the only ones that the table has.
@@ -103,13 +82,24 @@ class FileTable:
         # What footers say is asked again where it is wanted.
         return {**self.__dict__, "zones": {}, "opening": (0, 0)}
 
+    @property
+    def row_count(self) -> int:
+        return self._row_count
+
+    @property
+    def evidence(self) -> FileTable:
+        return self
+
+    def describe(self) -> str:
+        files = f"{len(self.files):,} files" if len(self.files) != 1 else self.files[0].name
+        return f"scan {files}: {self._row_count:,} rows in {len(self.groups):,} row groups"
+
     def take_opening(self) -> tuple[int, int]:
-        """What opening it has cost: the first query over it counts that among its own reads."""
         opening, self.opening = self.opening, (0, 0)
         return opening
 
     def with_rows(self, places: Sequence[int]) -> FileTable:
-        """A table of these rows, by rising number. What footers say of values, they say of all rows."""
+        """What footers say of values, they say of all rows."""
         picked = FileTable(self.schema, self.files, self.name)
         picked.verify_crc = self.verify_crc
         picked.opening = self.take_opening()
@@ -123,7 +113,7 @@ class FileTable:
                 picked.groups.append((number, group))
                 picked.picked[number, group] = _runs([place - first for place in places[begun:taken]])
             first = end
-        picked.row_count = len(places)
+        picked._row_count = len(places)
         picked.lanes = cut_lanes(len(picked.groups), LANE_COUNT_MAX)
         return picked
 
@@ -131,16 +121,9 @@ class FileTable:
     def lane_count(self) -> int:
         return len(self.lanes)
 
-    def count_lanes(self, *, runs: bool) -> int:
-        """`runs`: of lanes that are to become sorted runs, which are the same here."""
-        return len(self.lanes)
-
     def lane_rows(self, lane: int) -> int:
         groups = [self.groups[index] for index in self.lanes[lane]]
         return sum(self.files[number].row_counts[group] for number, group in groups)
-
-    def column_indices(self, names: Sequence[str]) -> tuple[int, ...]:
-        return tuple(self.schema.index(name) for name in names)
 
     def null_count(self, index: int) -> int | None:
         """NULLs of a column, if the footers say."""

@@ -21,6 +21,7 @@ from querymode._abi import TypeTag
 from querymode._call import check, claim
 from querymode.engine.views import cut_bits, view_bytes
 from querymode.errors import error
+from querymode.table.table import Table
 from querymode.types import value_size
 
 TYPE_CHECKING = False
@@ -49,6 +50,8 @@ CHUNK_ROWS = 16_384
 #: What a column of a morsel takes in this process beside its values.
 _COLUMN_SIZE = 512
 
+#: Each row that is picked is handed over by itself, some 10 µs for each column.
+PICKS_MAX = 1000
 #: Buffers lie on multiples of this in the engine's memory.
 _ALIGNMENT = 64
 #: Readable bytes behind the last buffer, for whole vectors.
@@ -192,21 +195,21 @@ class Morsel:
         return Layout([self.columns[index] for index in indices], self.row_count)
 
 
-class MemoryTable:
+class MemoryTable(Table):
     """Columns in this process's memory."""
+
+    kind = "memory"
 
     def __init__(self, schema: Schema, morsels: Sequence[Morsel], name: str | None = None) -> None:
         self.schema = schema
         self.name = name
         self.morsels = tuple(morsels)
-        self.row_count = sum(morsel.row_count for morsel in self.morsels)
+        self._row_count = sum(morsel.row_count for morsel in self.morsels)
         count = len(self.morsels)
         #: Each a range of morsels.
         self.lanes = cut_lanes(count, LANE_COUNT_MAX, min(LANE_MORSELS, count // LANE_COUNT_WANTED))
         #: … and those that are to become sorted runs.
         self.run_lanes = cut_lanes(count, LANE_COUNT_MAX)
-        #: By column, the values of a table that stands in the text of a query.
-        self.constants: tuple[tuple[object, ...], ...] | None = None
         #: By column and morsel, what queries found out of its values (execute/top_bound.py).
         self.zones: dict[tuple[int, int], Zone] = {}
         self._column_sizes: dict[int, int] = {}
@@ -217,8 +220,17 @@ class MemoryTable:
 
         return unpacked, packed(self)
 
-    def with_rows(self, places: Sequence[int]) -> MemoryTable:
-        """A table of these rows, by rising number, as views of this one's. Each is a morsel: for a few."""
+    @property
+    def row_count(self) -> int:
+        return self._row_count
+
+    def describe(self) -> str:
+        return f"table in memory, {self._row_count:,} rows"
+
+    def with_rows(self, places: Sequence[int]) -> MemoryTable | None:
+        """As views of this one's. Each is a morsel, so it is for a few."""
+        if len(places) > PICKS_MAX:
+            return None
         found = []
         first = taken = 0
         for morsel in self.morsels:
@@ -234,11 +246,7 @@ class MemoryTable:
         return len(self.lanes)
 
     def count_lanes(self, *, runs: bool) -> int:
-        """`runs`: of lanes that are to become sorted runs."""
         return len(self.run_lanes if runs else self.lanes)
-
-    def column_indices(self, names: Sequence[str]) -> tuple[int, ...]:
-        return tuple(self.schema.index(name) for name in names)
 
     def null_count(self, index: int) -> int:
         """NULLs of a column. Counted once: the table does not change."""

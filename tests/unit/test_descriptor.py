@@ -364,7 +364,7 @@ def test_tables_in_memory_need_a_name() -> None:
 
 
 def test_credentials_are_not_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from querymode.table.files import Origin
+    from querymode.table.table import Origin
 
     for address, is_secret in (
         ("https://user:pass@host/x.parquet", True),

@@ -52,9 +52,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "format": ("engine", "store"),
     "catalog": ("expr", "format", "store", "table"),
     "optimize": ("engine", "expr", "format", "plan", "table"),
-    "stage": ("engine", "expr", "optimize", "plan", "table"),
+    "stage": ("engine", "expr", "optimize", "plan"),
     "execute": ("arrow", "engine", "expr", "format", "plan", "stage", "store", "table"),
-    "output": ("arrow", "engine", "execute", "optimize", "plan", "stage", "store", "table"),
+    "output": ("arrow", "engine", "execute", "optimize", "plan", "stage", "store"),
     "frame": ("arrow", "engine", "expr", "optimize", "output", "plan", "table"),
     "sql": ("expr", "output", "plan", "store", "table"),
     "session": (
