@@ -15,7 +15,7 @@ from querymode.expr.time import TimeMethods
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import Any, NoReturn
+    from typing import Any, ClassVar, NoReturn
 
     from querymode.expr.value_list import ValueList
     from querymode.types import DataType
@@ -26,6 +26,8 @@ class Expr(TextMethods, NumberMethods, TimeMethods):
 
     __slots__ = ()
     __hash__ = object.__hash__
+    #: The slots that hold expressions, alone or in tuples: all that expr/trees.py needs to know of a class.
+    OPERANDS: ClassVar[tuple[str, ...]] = ()
 
     # ---- comparisons ----
 
@@ -289,6 +291,7 @@ class Literal(Expr):
 
 class Compare(Expr):
     __slots__ = ("left", "op", "right")
+    OPERANDS = ("left", "right")
 
     def __init__(self, op: CompareOp, left: Expr, right: Expr) -> None:
         self.op = op
@@ -301,6 +304,7 @@ class Compare(Expr):
 
 class Between(Expr):
     __slots__ = ("high", "low", "value")
+    OPERANDS = ("value", "low", "high")
 
     def __init__(self, value: Expr, low: Expr, high: Expr) -> None:
         self.value = value
@@ -315,6 +319,7 @@ class InList(Expr):
     """Values are constants, or expressions, which are compared one by one."""
 
     __slots__ = ("value", "values")
+    OPERANDS = ("value", "values")
 
     def __init__(self, value: Expr, values: tuple[object, ...] | ValueList) -> None:
         self.value = value
@@ -329,6 +334,7 @@ class InList(Expr):
 
 class Like(Expr):
     __slots__ = ("escape", "ignore_case", "pattern", "value")
+    OPERANDS = ("value",)
 
     def __init__(self, value: Expr, pattern: str, escape: str | None, ignore_case: bool) -> None:
         if not isinstance(pattern, str):
@@ -347,6 +353,7 @@ class Like(Expr):
 
 class IsNull(Expr):
     __slots__ = ("negated", "value")
+    OPERANDS = ("value",)
 
     def __init__(self, value: Expr, negated: bool) -> None:
         self.value = value
@@ -358,6 +365,7 @@ class IsNull(Expr):
 
 class And(Expr):
     __slots__ = ("terms",)
+    OPERANDS = ("terms",)
 
     def __init__(self, terms: tuple[Expr, ...]) -> None:
         self.terms = terms
@@ -368,6 +376,7 @@ class And(Expr):
 
 class Or(Expr):
     __slots__ = ("terms",)
+    OPERANDS = ("terms",)
 
     def __init__(self, terms: tuple[Expr, ...]) -> None:
         self.terms = terms
@@ -378,6 +387,7 @@ class Or(Expr):
 
 class Not(Expr):
     __slots__ = ("value",)
+    OPERANDS = ("value",)
 
     def __init__(self, value: Expr) -> None:
         self.value = value
@@ -388,6 +398,7 @@ class Not(Expr):
 
 class Arithmetic(Expr):
     __slots__ = ("left", "op", "right")
+    OPERANDS = ("left", "right")
 
     def __init__(self, op: ArithmeticOp, left: Expr, right: Expr) -> None:
         self.op = op
@@ -400,6 +411,7 @@ class Arithmetic(Expr):
 
 class Negate(Expr):
     __slots__ = ("value",)
+    OPERANDS = ("value",)
 
     def __init__(self, value: Expr) -> None:
         self.value = value
@@ -410,6 +422,7 @@ class Negate(Expr):
 
 class Cast(Expr):
     __slots__ = ("attempt", "target", "value")
+    OPERANDS = ("value",)
 
     def __init__(self, value: Expr, target: DataType, attempt: bool) -> None:
         self.value = value
@@ -424,6 +437,7 @@ class Function(Expr):
     """A function by its name in plan/functions/rules.py."""
 
     __slots__ = ("arguments", "name")
+    OPERANDS = ("arguments",)
 
     def __init__(self, name: str, arguments: tuple[Expr, ...]) -> None:
         if not isinstance(name, str):
@@ -444,6 +458,7 @@ class Case(Expr):
     """The value of the first condition that is true; the last value, if there is one more, for the rest."""
 
     __slots__ = ("conditions", "values")
+    OPERANDS = ("conditions", "values")
 
     def __init__(self, conditions: tuple[Expr, ...], values: tuple[Expr, ...]) -> None:
         if not conditions or not 0 <= len(values) - len(conditions) <= 1:
@@ -490,6 +505,7 @@ class Coalesce(Expr):
     """The first value that is not NULL."""
 
     __slots__ = ("values",)
+    OPERANDS = ("values",)
 
     def __init__(self, values: tuple[Expr, ...]) -> None:
         if not values:
@@ -504,6 +520,7 @@ class Field(Expr):
     """One field of a structure."""
 
     __slots__ = ("name", "value")
+    OPERANDS = ("value",)
 
     def __init__(self, value: Expr, name: str) -> None:
         if not isinstance(name, str):
@@ -517,6 +534,7 @@ class Field(Expr):
 
 class Alias(Expr):
     __slots__ = ("name", "value")
+    OPERANDS = ("value",)
 
     def __init__(self, value: Expr, name: str) -> None:
         if not isinstance(name, str):
@@ -539,6 +557,7 @@ class Aggregate(Expr):
     """One value for many rows; only `agg` and `select` of aggregates take it."""
 
     __slots__ = ("extra", "is_distinct", "op", "value", "where")
+    OPERANDS = ("value", "extra", "where")
 
     def __init__(
         self,

@@ -91,6 +91,9 @@ class ValueList:
     def __hash__(self) -> int:
         return hash((self.has_null, self.kinds, len(self.values), self.values[:8]))
 
+    def __repr__(self) -> str:
+        return f"<{len(self)} values: {', '.join(map(repr, self.first(3)))}, …>"
+
     def misfits(self, target: DataType) -> tuple[object, ...]:
         """Of the values that the type cannot hold exactly, the first of each natural type."""
         found = self._misfits.get(target)

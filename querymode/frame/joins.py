@@ -329,9 +329,9 @@ class _Joining:
         return _projected(node, self._outputs(node))
 
     def _renamed(self, key: Expr) -> Expr:
-        from querymode.expr.trees import substitute
+        from querymode.expr.trees import rename
 
-        return substitute(key, {old: Column(new) for old, new in self._names.items()})
+        return rename(key, self._names)
 
     def _outputs(self, node: Join) -> list[tuple[str, Expr]]:
         if self._how in _LEFT_ONLY:

@@ -20,12 +20,12 @@ from querymode.expr.nodes import (
     Like,
     Or,
 )
-from querymode.expr.trees import column_uses, identity, map_children, parts_of
+from querymode.expr.trees import columns_in, identity, map_children, parts_of, reads_columns
 from querymode.plan.nodes import GroupBy, Node, Project, rebuilt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 _WORTH = (Arithmetic, Function, Cast, Like, Case)
 _SEALED = (Case, Coalesce, And, Or)
@@ -82,17 +82,9 @@ def _shared(source: Node, expressions: Sequence[Expr]) -> tuple[Node, list[Expr]
     changed = [change(expression) for expression in expressions]
     if not made or any(name in source.schema for name, _ in made):
         return source, list(expressions)
-    passed = _names_of(changed) - chosen_names(made)
+    passed = columns_in(*changed) - {name for name, _ in made}
     items: list[tuple[str, Expr]] = [(name, Column(name)) for name in source.schema.names if name in passed]
     return Project(source, [*items, *made]), changed
-
-
-def chosen_names(made: Iterable[tuple[str, Expr]]) -> set[str]:
-    return {name for name, _ in made}
-
-
-def _names_of(expressions: Iterable[Expr]) -> set[str]:
-    return {name for expression in expressions for name in column_uses(expression)}
 
 
 def _worth(expression: Expr) -> int:
@@ -102,7 +94,7 @@ def _worth(expression: Expr) -> int:
 
 def _count(expression: Expr, counts: dict[object, int]) -> None:
     """Of a repeated part, the parts inside are not counted again: the largest one is shared."""
-    if isinstance(expression, _WORTH) and any(True for _ in column_uses(expression)):
+    if isinstance(expression, _WORTH) and reads_columns(expression):
         key = identity(expression)
         counts[key] = counts.get(key, 0) + 1
         if counts[key] > 1:

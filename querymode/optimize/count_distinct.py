@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from querymode._abi import AggregateOp
 from querymode.expr.nodes import Aggregate, Column
-from querymode.expr.trees import column_uses, identity
+from querymode.expr.trees import identity, reads_columns
 from querymode.plan.bind import bind
 from querymode.plan.nodes import GroupBy
 from querymode.types import is_nested, is_vector
@@ -36,7 +36,7 @@ def _counted_value(node: GroupBy) -> Expr | None:
     if node.keys or not node.calls:
         return None
     value = node.calls[0][1].value
-    if value is None or not any(True for _ in column_uses(value)):
+    if value is None or not reads_columns(value):
         return None
     same = identity(Aggregate(AggregateOp.COUNT, value, distinct=True))
     if any(identity(call) != same for _, call in node.calls):

@@ -27,8 +27,7 @@ from querymode.expr.nodes import (
     Not,
     Or,
 )
-from querymode.expr.trees import conjuncts
-from querymode.plan.bind import columns_of
+from querymode.expr.trees import columns_in, conjuncts
 from querymode.plan.nodes import (
     Filter,
     GroupBy,
@@ -94,10 +93,8 @@ class Estimate:
 
     def values_of(self, key: Expr) -> float:
         """How many values an expression has."""
-        names: set[str] = set()
-        columns_of(key, names)
         found = 1.0
-        for name in names:
+        for name in columns_in(key):
             found *= self.distinct.get(name, min(self.rows, DISTINCT_UNKNOWN))
         return max(1.0, min(found, self.rows))
 
@@ -359,9 +356,7 @@ def _between_part(term: Between, below: Estimate) -> float:
 
 
 def _is_having(term: Compare, below: Estimate) -> bool:
-    names: set[str] = set()
-    columns_of(term, names)
-    return not names.isdisjoint(below.aggregates)
+    return not columns_in(term).isdisjoint(below.aggregates)
 
 
 def _position(column: Expr, literal: Expr, below: Estimate) -> float | None:

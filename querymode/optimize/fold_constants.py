@@ -5,7 +5,7 @@ from __future__ import annotations
 from querymode.errors import QueryModeError
 from querymode.expr.literals import fit
 from querymode.expr.nodes import Aggregate, Arithmetic, Cast, Expr, Function, Literal, Negate
-from querymode.expr.trees import column_uses, identity, map_children, parts_of
+from querymode.expr.trees import identity, map_children, parts_of, reads_columns
 from querymode.plan.bind import bind
 from querymode.plan.nodes import Filter, Join, Node, rebuilt
 from querymode.schema import Schema
@@ -47,7 +47,7 @@ def _conditions(node: Node, seen: set[int]) -> Iterator[Expr]:
 
 
 def _collect(expression: Expr, found: dict[object, Expr]) -> None:
-    if isinstance(expression, _COMPUTED) and not any(True for _ in column_uses(expression)):
+    if isinstance(expression, _COMPUTED) and not reads_columns(expression):
         found.setdefault(identity(expression), expression)
         return
     if not isinstance(expression, Aggregate):

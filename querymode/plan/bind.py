@@ -37,7 +37,6 @@ from querymode.expr.nodes import (
     Then,
     as_expr,
 )
-from querymode.expr.trees import column_uses
 from querymode.types import (
     BOOL,
     FLOAT32,
@@ -132,14 +131,6 @@ def bind_keys(left: Expr, left_schema: Schema, right: Expr, right_schema: Schema
     """Two keys of a join in the one type that they are compared in."""
     ours, theirs = bind(left, left_schema), bind(right, right_schema)
     return _unify(ours, theirs, f"cannot compare {_said(ours)} with {_said(theirs)}")
-
-
-def columns_of(expression: Expr, into: set[str]) -> None:
-    """Adds the names of all columns that the expression reads."""
-    if isinstance(expression, Column):  # most often, and a walk would take longer
-        into.add(expression.name)
-    else:
-        into.update(column_uses(expression))
 
 
 def output_name(expression: Expr) -> str:

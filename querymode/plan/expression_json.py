@@ -34,7 +34,7 @@ from querymode.expr.nodes import (
     Then,
     in_values,
 )
-from querymode.expr.trees import all_of, conjuncts
+from querymode.expr.trees import all_of, conjuncts, disjuncts
 from querymode.types import DataType, parse_type
 
 TYPE_CHECKING = False
@@ -284,7 +284,7 @@ def _encode_special(node: Expr) -> Any:
     if isinstance(node, And):
         return _encode_terms("and", conjuncts(node))
     if isinstance(node, Or):
-        return _encode_terms("or", _disjuncts(node))
+        return _encode_terms("or", disjuncts(node))
     if isinstance(node, Aggregate):
         return _encode_aggregate(node)
     raise error("NOT_SUPPORTED", f"{node} cannot be written down")
@@ -292,10 +292,6 @@ def _encode_special(node: Expr) -> Any:
 
 def _encode_terms(kind: str, terms: list[Expr]) -> Any:
     return encode_expression(terms[0]) if len(terms) == 1 else [kind, *map(encode_expression, terms)]
-
-
-def _disjuncts(node: Expr) -> list[Expr]:
-    return [term for part in node.terms for term in _disjuncts(part)] if isinstance(node, Or) else [node]
 
 
 def _encode_aggregate(node: Aggregate) -> list[Any]:

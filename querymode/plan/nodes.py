@@ -11,7 +11,7 @@ from querymode._call import check
 from querymode.engine.plan_bytes import UNLIMITED
 from querymode.errors import error
 from querymode.expr.nodes import Aggregate, Cast, Column, Expr, unnamed
-from querymode.expr.trees import all_of
+from querymode.expr.trees import all_of, columns_in, columns_of
 from querymode.plan.aggregates import BoundCall
 from querymode.plan.bind import (
     Bound,
@@ -19,7 +19,6 @@ from querymode.plan.bind import (
     bind_argument,
     bind_keys,
     bind_predicate,
-    columns_of,
 )
 from querymode.schema import Schema
 from querymode.types import BOOL, INT64
@@ -354,10 +353,7 @@ def _type_of(item: Expr, schema: Schema) -> DataType:
 def _and_columns(needed: set[str] | None, expressions: Iterable[Expr]) -> set[str] | None:
     if needed is None:
         return None
-    names = set(needed)
-    for expression in expressions:
-        columns_of(expression, names)
-    return names
+    return needed | columns_in(*expressions)
 
 
 def _group_key(bound: Bound) -> DataType:

@@ -9,14 +9,13 @@ from sqlglot import exp
 from querymode._abi import AggregateOp
 from querymode.errors import QueryModeError
 from querymode.expr.nodes import Aggregate, And, Cast, Column, Expr, IsNull, Literal
+from querymode.expr.trees import columns_in, identity
 from querymode.plan.aggregates import BoundCall
-from querymode.sql.rewrite import fingerprint, used_columns
 from querymode.types import BOOL, INT32, NULL, is_float
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from querymode.sql.expressions import Translator
 
@@ -73,7 +72,7 @@ class Aggregates:
 
     def __init__(self, translator: Translator) -> None:
         self._translator = translator
-        self._calls: dict[tuple[Any, ...], tuple[str, Aggregate]] = {}
+        self._calls: dict[object, tuple[str, Aggregate]] = {}
         #: In what order rows come to them, if any of them says.
         self.order: tuple[SortKey, ...] = ()
 
@@ -93,8 +92,8 @@ class Aggregates:
         values = [self._argument(argument) for argument in arguments if not isinstance(argument, exp.Star)]
         where = self._condition(condition)
         keys = [self._sort_key(term) for term in order]
-        sorted_by = used_columns([key for key, _, _ in keys])
-        if distinct and sorted_by - used_columns(values):
+        sorted_by = columns_in(*[key for key, _, _ in keys])
+        if distinct and sorted_by - columns_in(*values):
             message = f"{name} of DISTINCT values cannot be ordered by anything else"
             raise self._translator.text.error("INVALID_AGGREGATE", message, node)
         owner = self._owner([*values, *([] if where is None else [where]), *(key for key, _, _ in keys)])
@@ -133,7 +132,7 @@ class Aggregates:
     ) -> Aggregate:
         """A percentile counts from the other end where its values descend."""
         value, descends, _ = keys[0]
-        if not descends or aggregate.value is None or fingerprint(value) != fingerprint(aggregate.value):
+        if not descends or aggregate.value is None or identity(value) != identity(aggregate.value):
             return aggregate
         if aggregate.op == AggregateOp.PERCENTILE_DISC:
             raise self._translator.text.not_supported(f"{name} of descending values", node)
@@ -224,7 +223,7 @@ class Aggregates:
         self.order = tuple(keys)
 
     def _column(self, name: str, aggregate: Aggregate, node: exp.Expr) -> Expr:
-        key = fingerprint(aggregate)
+        key = identity(aggregate)
         if key not in self._calls:
             names = self._translator.names
             try:
@@ -236,7 +235,7 @@ class Aggregates:
 
 
 def _order_key(keys: Sequence[SortKey]) -> list[object]:
-    return [(fingerprint(value), descends, first) for value, descends, first in keys]
+    return [(identity(value), descends, first) for value, descends, first in keys]
 
 
 def _arguments(node: exp.Anonymous) -> tuple[Sequence[exp.Expr], bool, list[exp.Ordered]]:

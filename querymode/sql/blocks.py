@@ -13,9 +13,9 @@ from __future__ import annotations
 from querymode._abi import AggregateOp
 from querymode.errors import error
 from querymode.expr.nodes import Aggregate, Coalesce, Column, Expr, Literal
+from querymode.expr.trees import columns_in, rename
 from querymode.plan.nodes import Filter, GroupBy, Limit, Node, Project, Sort
 from querymode.sql.joins import Key, filtered, join
-from querymode.sql.rewrite import rename, used_columns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Stage:
         """The expression over this stage's node; subqueries in it are joined first."""
         from querymode.sql.subquery import attach
 
-        for name in sorted(used_columns((expression,)) & self.subqueries.keys()):
+        for name in sorted(columns_in(expression) & self.subqueries.keys()):
             if name not in self.node.schema:
                 attach(self, self.subqueries[name])
         return rename(expression, self.mapping)
@@ -93,7 +93,7 @@ class Stage:
         plain: list[Expr] = []
         others: list[Expr] = []
         for term in terms:
-            (others if used_columns((term,)) & self.subqueries.keys() else plain).append(term)
+            (others if columns_in(term) & self.subqueries.keys() else plain).append(term)
         self.node = filtered(self.node, [rename(term, self.mapping) for term in plain])
         for term in others:
             if not attach_condition(self, term):
@@ -235,7 +235,7 @@ class SelectBlock(Block):
 
     def reads(self, expressions: Iterable[Expr]) -> set[str]:
         """All columns that expressions read, also through the subqueries in them."""
-        names = used_columns(expressions)
+        names = columns_in(*expressions)
         for name in names & self.subqueries.keys():
             names |= self.subqueries[name].reads
         return names
@@ -322,7 +322,7 @@ class SelectBlock(Block):
             built = self.source.build(outer if self.source.free else None)
         stage = Stage(self.names, self.subqueries, built)
         if outer is not None and not stage.mapping:
-            plain = [term for term in terms if not used_columns((term,)) & self.subqueries.keys()]
+            plain = [term for term in terms if not columns_in(term) & self.subqueries.keys()]
             terms = [term for term in terms if all(term is not other for other in plain)]
             values = outer.take()
             stage.node = join(

@@ -34,9 +34,9 @@ from querymode.expr.nodes import (
     in_values,
     joined,
 )
+from querymode.expr.trees import columns_in, parts_of
 from querymode.sql import calls, constants, intervals
 from querymode.sql.aggregates import Aggregates
-from querymode.sql.rewrite import parts_of
 from querymode.sql.scope import Ambiguous
 from querymode.sql.subquery import ANY, EXISTS, IN, SCALAR, Subquery
 from querymode.types import BINARY, BOOL, FLOAT64, NULL, UTF8, is_float, is_numeric, timestamp
@@ -562,9 +562,7 @@ class Translator:
 
     def reads(self, value: Expr) -> set[str]:
         """Columns that an expression reads, also through its subqueries."""
-        from querymode.sql.rewrite import used_columns
-
-        names = used_columns((value,))
+        names = columns_in(value)
         for name in names & self.subqueries.keys():
             names |= self.subqueries[name].reads
         return names

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from querymode._abi import CompareOp
 from querymode.expr.nodes import Compare, Expr, Function, IsNull, Literal
-from querymode.expr.trees import all_of
+from querymode.expr.trees import all_of, columns_in
 from querymode.plan.nodes import Filter, Join, Node
-from querymode.sql.rewrite import used_columns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def join(
     residual: list[Expr] = []
     below: tuple[list[Expr], list[Expr]] = ([], [])
     for term in terms:
-        names = used_columns((term,))
+        names = columns_in(term)
         key = _key(term, ours, theirs, kind)
         if key is not None:
             all_keys.append(key)
@@ -88,7 +87,7 @@ def separated(term: Expr, ours: set[str], theirs: set[str]) -> tuple[Expr, Expr]
     """The two sides of `a = b` if each speaks of one set of columns alone: ours, theirs."""
     if not isinstance(term, Compare) or term.op != CompareOp.EQ:
         return None
-    first, second = used_columns((term.left,)), used_columns((term.right,))
+    first, second = columns_in(term.left), columns_in(term.right)
     if not first or not second:
         return None
     if first <= ours and second <= theirs:

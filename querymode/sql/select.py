@@ -9,12 +9,11 @@ from sqlglot import exp
 from querymode._abi import AggregateOp, ArithmeticOp
 from querymode.errors import ColumnNotFoundError
 from querymode.expr.nodes import Aggregate, Arithmetic, Cast, Column, Expr, Literal, Negate
-from querymode.expr.trees import conjuncts
+from querymode.expr.trees import columns_in, conjuncts, identity, parts_of, transform
 from querymode.sql.blocks import Grouping, SelectBlock, Tail
 from querymode.sql.expressions import Translator
 from querymode.sql.from_clause import FromBinder
 from querymode.sql.output_names import expression_name, unique_names
-from querymode.sql.rewrite import fingerprint, parts_of, transform, used_columns
 from querymode.sql.scope import Ambiguous, Field, Relation, Scope
 from querymode.sql.set_operations import selected_place
 from querymode.types import INT64
@@ -22,7 +21,6 @@ from querymode.types import INT64
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
 
     from querymode.sql.binder import Binder
     from querymode.sql.sources import Source
@@ -69,7 +67,7 @@ class SelectBinder:
         self.items: list[Item] = []
         #: Aliases of so many items may be used: those in front of the one being translated.
         self._known_items: int | None = None
-        self._keys: dict[tuple[Any, ...], tuple[str, Expr]] = {}
+        self._keys: dict[object, tuple[str, Expr]] = {}
         #: Columns of FROM.
         self._columns: frozenset[str] | set[str] = frozenset()
 
@@ -264,7 +262,7 @@ class SelectBinder:
                 self._add_key(value)
 
     def _add_key(self, value: Expr) -> None:
-        key = fingerprint(value)
+        key = identity(value)
         if key in self._keys:
             return
         taken = {name for name, _ in self._keys.values()}
@@ -304,7 +302,7 @@ class SelectBinder:
             field = self.scope.own_column(name)
         except Ambiguous:
             field = None
-        if field is not None and fingerprint(Column(field.column)) in self._keys:
+        if field is not None and identity(Column(field.column)) in self._keys:
             return None
         return self._alias(name)
 
@@ -323,14 +321,14 @@ class SelectBinder:
         keys = self._keys
 
         def change(part: Expr) -> Expr | None:
-            found = keys.get(fingerprint(part))
+            found = keys.get(identity(part))
             return None if found is None else Column(found[0])
 
         settled = transform(value, change) if keys else value
         local = source.columns if source is not None else frozenset()
         there = {name for name, _ in keys.values()}
         lost: set[str] = set()
-        for name in used_columns((settled,)) - there:
+        for name in columns_in(settled) - there:
             lost |= (self.translator.reads(Column(name)) & local) - there
         if lost:
             raise self._not_grouped(settled, lost)
@@ -407,7 +405,7 @@ class SelectBinder:
         """Of columns that have the name, the one that the list has."""
         folded = name.casefold()
         found = {
-            fingerprint(item.value): item.value
+            identity(item.value): item.value
             for item in self.items
             if isinstance(item.value, Column) and item.alias is None and item.name.casefold() == folded
         }
@@ -459,11 +457,11 @@ def make_tail(
     order: Sequence[tuple[Expr, bool, bool]],
 ) -> Tail:
     """Sort keys that are no columns of the result become hidden ones."""
-    known = {fingerprint(value): name for name, value in outputs} if order else {}
+    known = {identity(value): name for name, value in outputs} if order else {}
     hidden: list[tuple[str, Expr]] = []
     keys: list[tuple[Expr, bool, bool]] = []
     for value, down, nulls_first in order:
-        key = fingerprint(value)
+        key = identity(value)
         if key not in known:
             known[key] = translator.names.new("order", translator.check(value))
             hidden.append((known[key], value))

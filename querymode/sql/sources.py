@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from querymode.errors import error
 from querymode.expr.nodes import Column, Expr
+from querymode.expr.trees import columns_in, rename
 from querymode.plan.nodes import Join, Node, Project
 from querymode.sql.blocks import Built, Outer, Stage
 from querymode.sql.joins import Key, join
-from querymode.sql.rewrite import rename, used_columns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Joined(Source):
         self.added = tuple(added)
         inner = left.columns | right.columns
         self.columns = left.columns if kind in ("semi", "anti") else inner | {name for name, _ in added}
-        reads = used_columns(self.terms)
+        reads = columns_in(*self.terms)
         for name in reads & self.subqueries.keys():
             reads |= self.subqueries[name].reads
         self.free = (left.free | right.free | frozenset(reads)) - inner - self.subqueries.keys()
@@ -147,7 +147,7 @@ class Joined(Source):
         mapping = right.mapping if self.kind == "right" or not left.mapping else left.mapping
         if self.kind == "full" and mapping:
             raise _not_in_full()
-        plain = [term for term in self.terms if not used_columns((term,)) & self.subqueries.keys()]
+        plain = [term for term in self.terms if not columns_in(term) & self.subqueries.keys()]
         others = [term for term in self.terms if all(term is not one for one in plain)]
         if others and self.kind != "inner":
             left, right, others = self._attach_sides(left, right, others)
@@ -164,7 +164,7 @@ class Joined(Source):
         """Subqueries in the ON of an outer join are computed for the side that they read, below the join."""
         stages = [Stage(self.names, self.subqueries, side) for side in (left, right)]
         for term in terms:
-            for name in used_columns((term,)) & self.subqueries.keys():
+            for name in columns_in(term) & self.subqueries.keys():
                 reads = self.subqueries[name].reads
                 sides = [
                     stage
@@ -190,7 +190,7 @@ class Joined(Source):
             Key(Column(columns[name]), Column(column), nulls=True) for name, column in right.mapping.items()
         ]
         terms = [rename(term, left.mapping) for term in self.terms]
-        if any(used_columns((term,)) & self.subqueries.keys() for term in terms):
+        if any(columns_in(term) & self.subqueries.keys() for term in terms):
             raise _no_lateral("subquery in the ON of a")
         node: Node = join(left.node, right.node, self.kind, terms, keys)
         return Built(node, left.mapping)

@@ -30,11 +30,10 @@ from querymode.expr.nodes import (
     Or,
     joined,
 )
-from querymode.expr.trees import all_of, substitute
+from querymode.expr.trees import all_of, columns_in, rename, substitute
 from querymode.plan.nodes import GroupBy, Join, Limit, Node, Project
 from querymode.sql.blocks import Outer, SelectBlock
 from querymode.sql.joins import Key, join, separated
-from querymode.sql.rewrite import rename, used_columns
 from querymode.types import BOOL, INT64
 
 TYPE_CHECKING = False
@@ -130,7 +129,7 @@ def _correlation(block: SelectBlock) -> _Correlation | None:
         if not block.reads((term,)) & block.free:
             found.local.append(term)
             continue
-        if used_columns((term,)) & block.subqueries.keys():
+        if columns_in(term) & block.subqueries.keys():
             return None
         sides = separated(term, set(block.free), inner)
         if sides is not None:
@@ -159,8 +158,7 @@ def _plain_rows(stage: Stage, block: SelectBlock) -> _Rows | None:
     found = _correlation(block)
     items = [item for _, item in block.items]
     if found is None or any(
-        used_columns((item,)) & block.subqueries.keys() and block.reads((item,)) & block.free
-        for item in items
+        columns_in(item) & block.subqueries.keys() and block.reads((item,)) & block.free for item in items
     ):
         return None
     inner = block.base(None, found.local)
@@ -233,7 +231,7 @@ def _attach_by_keys(stage: Stage, subquery: Subquery, block: SelectBlock) -> boo
         return False
     names = stage.names
     carried = [(names.new("key", names.type_of(inner)), inner) for _, inner in found.keys]
-    inner_columns = used_columns(found.residual) - block.free
+    inner_columns = columns_in(*found.residual) - block.free
     behind = {name: names.copy(name) for name in sorted(inner_columns)}
     beside = [(copy, Column(name)) for name, copy in behind.items()]
     node = block.build_carrying(found.local, [*carried, *beside])
@@ -250,7 +248,7 @@ def _attach_by_keys(stage: Stage, subquery: Subquery, block: SelectBlock) -> boo
 def _attach_aggregate(stage: Stage, subquery: Subquery, block: SelectBlock, found: _Correlation) -> bool:
     """A group for every key; a row without a group gets what aggregates of nothing are (count is 0)."""
     parts = [*block.having, block.items[0][1]]
-    if found.residual or block.tail.limited or used_columns(parts) & block.subqueries.keys():
+    if found.residual or block.tail.limited or columns_in(*parts) & block.subqueries.keys():
         return False
     assert block.grouping is not None
     inner = block.base(None, found.local)
@@ -346,7 +344,7 @@ def _attach_any(stage: Stage, subquery: Subquery) -> None:
     """`x < ANY (…)`: the least and the greatest value decide, and whether there are NULLs."""
     operand = stage.expression(subquery.operands[0])
     rows = _rows(stage, subquery.block)
-    if rows.terms or used_columns(rows.items) - set(rows.node.schema.names):
+    if rows.terms or columns_in(*rows.items) - set(rows.node.schema.names):
         rows = _outer_rows(stage, subquery.block)
     item = rows.items[0]
     names = stage.names

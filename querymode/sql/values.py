@@ -6,11 +6,11 @@ from sqlglot import exp
 
 from querymode.expr import literals
 from querymode.expr.nodes import Cast, Column, Expr, Literal
+from querymode.expr.trees import columns_in
 from querymode.plan.bind import common_type
 from querymode.plan.nodes import Node, Project, Scan, Union
 from querymode.sql.blocks import Block, Built, Outer, Stage
 from querymode.sql.expressions import Translator
-from querymode.sql.rewrite import used_columns
 from querymode.sql.scope import Field, Scope
 from querymode.table.constant import constant_table
 from querymode.types import INT8, NULL
@@ -50,7 +50,7 @@ class ValuesBlock(Block):
         self.subqueries = subqueries
         reads: set[str] = set()
         for row in rows:
-            for name in used_columns(row):
+            for name in columns_in(*row):
                 reads |= subqueries[name].reads if name in subqueries else {name}
         self.free = frozenset(reads - subqueries.keys())
 

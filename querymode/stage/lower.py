@@ -17,10 +17,10 @@ from querymode._collector import CollectorPaused
 from querymode.engine.plan_bytes import UNLIMITED, encode_plan
 from querymode.errors import error
 from querymode.expr.nodes import Cast, Column, Expr
-from querymode.expr.trees import substitute
+from querymode.expr.trees import columns_in, substitute
 from querymode.optimize.pushdown import optimize, reduces
 from querymode.plan.aggregates import depends_on_order, is_splittable
-from querymode.plan.bind import bind, bind_keys, columns_of
+from querymode.plan.bind import bind, bind_keys
 from querymode.plan.nodes import (
     Filter,
     GroupBy,
@@ -590,6 +590,4 @@ def _passing_fields(node: GroupBy, lines: Sequence[_Line]) -> Schema | None:
 
 
 def _reads_only(key: Expr, schema: Schema) -> bool:
-    names: set[str] = set()
-    columns_of(key, names)
-    return all(name in schema for name in names)
+    return all(name in schema for name in columns_in(key))
