@@ -15,17 +15,26 @@ from querymode._abi import AggregateOp, CompareOp, TypeTag
 from querymode.errors import QueryModeError
 from querymode.expr.nodes import (
     Aggregate,
+    Alias,
     And,
+    Arithmetic,
     Between,
+    Case,
+    Cast,
+    Coalesce,
     Column,
     Compare,
     Expr,
+    Field,
+    Function,
     InList,
     IsNull,
     Like,
     Literal,
+    Negate,
     Not,
     Or,
+    Then,
 )
 from querymode.expr.trees import columns_in, conjuncts
 from querymode.plan.nodes import (
@@ -36,9 +45,10 @@ from querymode.plan.nodes import (
     MapBatches,
     Node,
     Project,
+    Repeat,
     Rows,
     Scan,
-    Step,
+    Sort,
     Union,
 )
 from querymode.plan.prune import statistic, statistics_fields
@@ -48,7 +58,8 @@ from querymode.types import is_decimal, is_float, is_integer, is_temporal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
     from querymode.engine.instance import Instance
 
@@ -138,30 +149,28 @@ class Estimator:
         found = self._known.get(id(node))
         if found is None:
             # The node is kept beside: its number must not be used again while it is remembered.
-            found = self._known[id(node)] = (node, self._new(node))
+            found = self._known[id(node)] = (node, _RULES[type(node)](self, node))
         return found[1]
 
-    def _new(self, node: Node) -> Estimate:
-        if isinstance(node, Scan):
-            return _of_scan(node)
-        if isinstance(node, Filter):
-            below = self.of(node.input)
-            return below.scaled(below.rows * selectivity(node.predicate, below))
-        if isinstance(node, Project):
-            return self._of_project(node)
-        if isinstance(node, GroupBy):
-            return self._of_groups(node)
-        if isinstance(node, Limit):
-            below = self.of(node.input)
-            return below if node.count is None else below.scaled(min(below.rows, node.count))
-        if isinstance(node, Join):
-            return self._of_join(node)
-        if isinstance(node, Union):
-            return Estimate(sum(self.of(child).rows for child in node.inputs), {}, {})
-        if isinstance(node, MapBatches):
-            return Estimate(self.of(node.input).rows, {}, {})
-        assert isinstance(node, Step)
+    def _of_scan(self, node: Scan) -> Estimate:
+        return _of_scan(node)
+
+    def _of_input(self, node: Sort | Repeat) -> Estimate:
         return self.of(node.input)
+
+    def _of_filter(self, node: Filter) -> Estimate:
+        below = self.of(node.input)
+        return below.scaled(below.rows * selectivity(node.predicate, below))
+
+    def _of_limit(self, node: Limit) -> Estimate:
+        below = self.of(node.input)
+        return below if node.count is None else below.scaled(min(below.rows, node.count))
+
+    def _of_union(self, node: Union) -> Estimate:
+        return Estimate(sum(self.of(child).rows for child in node.inputs), {}, {})
+
+    def _of_function(self, node: MapBatches) -> Estimate:
+        return Estimate(self.of(node.input).rows, {}, {})
 
     def _of_project(self, node: Project) -> Estimate:
         below = self.of(node.input)
@@ -197,6 +206,20 @@ class Estimator:
             rows = max(rows, left.rows)
         both = Estimate(rows, left.distinct | right.distinct, left.bounds | right.bounds)
         return both.scaled(rows)
+
+
+_RULES: dict[type[Node], Callable[[Estimator, Any], Estimate]] = {
+    Scan: Estimator._of_scan,
+    Filter: Estimator._of_filter,
+    Project: Estimator._of_project,
+    GroupBy: Estimator._of_groups,
+    Sort: Estimator._of_input,
+    Limit: Estimator._of_limit,
+    Repeat: Estimator._of_input,
+    MapBatches: Estimator._of_function,
+    Join: Estimator._of_join,
+    Union: Estimator._of_union,
+}
 
 
 def _of_scan(node: Scan) -> Estimate:
@@ -304,25 +327,33 @@ def _limited(term: Expr, below: Estimate) -> str | None:
 
 
 def _part(term: Expr, below: Estimate) -> float:
-    if isinstance(term, Or):
-        missed = 1.0
-        for branch in term.terms:
-            missed *= 1 - min(1.0, selectivity(branch, below))
-        return 1 - missed
-    if isinstance(term, And):
-        return selectivity(term, below)
-    if isinstance(term, Not):
-        return max(0.05, 1 - _part(term.value, below))
-    if isinstance(term, Compare):
-        return _compare_part(term, below)
-    if isinstance(term, Between):
-        return _between_part(term, below)
-    if isinstance(term, InList):
-        return min(1.0, len(term.values) * _equal_part(term.value, below))
-    if isinstance(term, Like):
-        return LIKE_PART
-    if isinstance(term, IsNull):
-        return 1 - NULL_PART if term.negated else NULL_PART
+    return _PARTS[type(term)](term, below)
+
+
+def _or_part(term: Or, below: Estimate) -> float:
+    missed = 1.0
+    for branch in term.terms:
+        missed *= 1 - min(1.0, selectivity(branch, below))
+    return 1 - missed
+
+
+def _not_part(term: Not, below: Estimate) -> float:
+    return max(0.05, 1 - _part(term.value, below))
+
+
+def _in_part(term: InList, below: Estimate) -> float:
+    return min(1.0, len(term.values) * _equal_part(term.value, below))
+
+
+def _like_part(term: Like, below: Estimate) -> float:
+    return LIKE_PART
+
+
+def _null_part(term: IsNull, below: Estimate) -> float:
+    return 1 - NULL_PART if term.negated else NULL_PART
+
+
+def _other_part(term: Expr, below: Estimate) -> float:
     return OTHER_PART
 
 
@@ -380,3 +411,28 @@ def _plain(value: object) -> object:
         except ValueError:
             return None
     return value
+
+
+_PARTS: dict[type[Expr], Callable[[Any, Estimate], float]] = {
+    And: selectivity,
+    Or: _or_part,
+    Not: _not_part,
+    Compare: _compare_part,
+    Between: _between_part,
+    InList: _in_part,
+    Like: _like_part,
+    IsNull: _null_part,
+    # Computed or stored truth, of which nothing is known.
+    Column: _other_part,
+    Literal: _other_part,
+    Alias: _other_part,
+    Arithmetic: _other_part,
+    Negate: _other_part,
+    Cast: _other_part,
+    Function: _other_part,
+    Case: _other_part,
+    Then: _other_part,
+    Coalesce: _other_part,
+    Field: _other_part,
+    Aggregate: _other_part,
+}

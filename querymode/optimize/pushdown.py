@@ -14,7 +14,29 @@ from __future__ import annotations
 
 from querymode._abi import CompareOp
 from querymode._call import check
-from querymode.expr.nodes import And, Between, Column, Compare, Expr, InList, IsNull, Like, Literal, Not, Or
+from querymode.expr.nodes import (
+    Aggregate,
+    Alias,
+    And,
+    Arithmetic,
+    Between,
+    Case,
+    Cast,
+    Coalesce,
+    Column,
+    Compare,
+    Expr,
+    Field,
+    Function,
+    InList,
+    IsNull,
+    Like,
+    Literal,
+    Negate,
+    Not,
+    Or,
+    Then,
+)
 from querymode.expr.trees import all_of, column_uses, columns_in, conjuncts, identity, parts_of, substitute
 from querymode.optimize.common_subexpressions import share
 from querymode.optimize.fold_constants import fold
@@ -39,6 +61,7 @@ from querymode.plan.nodes import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
     from querymode.optimize.estimate import Estimate, Estimator
 
@@ -428,18 +451,43 @@ def implied_by(term: Expr, names: set[str]) -> Expr | None:
 
 
 def rejects_null(term: Expr, names: set[str]) -> bool:
-    """Whether it cannot be true where all these columns are NULL."""
-    if isinstance(term, Compare):
-        return any(isinstance(side, Column) and side.name in names for side in (term.left, term.right))
-    if isinstance(term, Between | InList | Like):
-        return isinstance(term.value, Column) and term.value.name in names
-    if isinstance(term, IsNull):
-        return term.negated and isinstance(term.value, Column) and term.value.name in names
-    if isinstance(term, Not):
-        return isinstance(term.value, Between | InList | Like) and rejects_null(term.value, names)
-    if isinstance(term, And):
-        return any(rejects_null(part, names) for part in term.terms)
-    return isinstance(term, Column) and term.name in names
+    """Whether it cannot be true where all these columns are NULL. No is always a right answer."""
+    return _REJECTING[type(term)](term, names)
+
+
+def _is_one(value: Expr, names: set[str]) -> bool:
+    return isinstance(value, Column) and value.name in names
+
+
+def _unknown(value: Expr, names: set[str]) -> bool:
+    return False
+
+
+_REJECTING: dict[type[Expr], Callable[[Any, set[str]], bool]] = {
+    Column: _is_one,
+    Compare: lambda term, names: _is_one(term.left, names) or _is_one(term.right, names),
+    Between: lambda term, names: _is_one(term.value, names),
+    InList: lambda term, names: _is_one(term.value, names),
+    Like: lambda term, names: _is_one(term.value, names),
+    IsNull: lambda term, names: term.negated and _is_one(term.value, names),
+    Not: lambda term, names: (
+        isinstance(term.value, Between | InList | Like) and rejects_null(term.value, names)
+    ),
+    And: lambda term, names: any(rejects_null(part, names) for part in term.terms),
+    # What these make of NULL is not looked at.
+    Or: _unknown,
+    Literal: _unknown,
+    Alias: _unknown,
+    Arithmetic: _unknown,
+    Negate: _unknown,
+    Cast: _unknown,
+    Function: _unknown,
+    Case: _unknown,
+    Then: _unknown,
+    Coalesce: _unknown,
+    Field: _unknown,
+    Aggregate: _unknown,
+}
 
 
 def _as_key(term: Expr, left: set[str], right: set[str]) -> tuple[Expr, Expr] | None:

@@ -28,6 +28,7 @@ from querymode.stage.lower import lower
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from querymode.engine.instance import Instance
@@ -152,30 +153,8 @@ class _Tree:
 
 def describe_step(node: Node) -> tuple[str, str]:
     """A node's kind and what it does, in words."""
-    if isinstance(node, Scan):
-        return "scan", node.source.describe()
-    if isinstance(node, Filter):
-        return "filter", f"filter {node.predicate}"
-    if isinstance(node, Project):
-        return "project", "select " + ", ".join(name for name, _ in node.items)
-    if isinstance(node, GroupBy):
-        keys = ", ".join(name for name, _ in node.keys)
-        calls = ", ".join(name for name, _ in node.calls)
-        return "aggregate", f"aggregate {calls}" + (f" by {keys}" if keys else "")
-    if isinstance(node, Sort):
-        keys = ", ".join(f"{key} desc" if down else str(key) for key, down, _ in node.keys)
-        return "sort", f"sort by {keys}"
-    if isinstance(node, Limit):
-        rows = "all rows" if node.count is None else f"{node.count:,} rows"
-        return "limit", f"limit {rows}" + (f" from row {node.offset:,} on" if node.offset else "")
-    if isinstance(node, Join):
-        return "join", _join_text(node)
-    if isinstance(node, Union):
-        return "union", f"union of {len(node.inputs)}"
-    if isinstance(node, Repeat):
-        return "repeat", f"repeat by {node.count}"
-    assert isinstance(node, MapBatches)
-    return "map_batches", "a Python function over batches"
+    kind, text = _WORDS[type(node)]
+    return kind, text(node)
 
 
 def _join_text(node: Join) -> str:
@@ -183,6 +162,36 @@ def _join_text(node: Join) -> str:
     keys = " and ".join(f"{ours} {sign} {theirs}" for ours, theirs in node.keys)
     residual = f" where {node.residual}" if node.residual is not None else ""
     return f"{node.kind} join" + (f" on {keys}" if keys else "") + residual
+
+
+def _aggregate_text(node: GroupBy) -> str:
+    keys = ", ".join(name for name, _ in node.keys)
+    calls = ", ".join(name for name, _ in node.calls)
+    return f"aggregate {calls}" + (f" by {keys}" if keys else "")
+
+
+def _sort_text(node: Sort) -> str:
+    keys = ", ".join(f"{key} desc" if down else str(key) for key, down, _ in node.keys)
+    return f"sort by {keys}"
+
+
+def _limit_text(node: Limit) -> str:
+    rows = "all rows" if node.count is None else f"{node.count:,} rows"
+    return f"limit {rows}" + (f" from row {node.offset:,} on" if node.offset else "")
+
+
+_WORDS: dict[type[Node], tuple[str, Callable[[Any], str]]] = {
+    Scan: ("scan", lambda node: node.source.describe()),
+    Filter: ("filter", lambda node: f"filter {node.predicate}"),
+    Project: ("project", lambda node: "select " + ", ".join(name for name, _ in node.items)),
+    GroupBy: ("aggregate", _aggregate_text),
+    Sort: ("sort", _sort_text),
+    Limit: ("limit", _limit_text),
+    Join: ("join", _join_text),
+    Union: ("union", lambda node: f"union of {len(node.inputs)}"),
+    Repeat: ("repeat", lambda node: f"repeat by {node.count}"),
+    MapBatches: ("map_batches", lambda node: "a Python function over batches"),
+}
 
 
 class Foreseen:

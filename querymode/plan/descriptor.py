@@ -33,11 +33,13 @@ from querymode.plan.nodes import (
     GroupBy,
     Join,
     Limit,
+    MapBatches,
     Node,
     Project,
     Repeat,
     Scan,
     Sort,
+    Step,
     Union,
 )
 from querymode.types import parse_type
@@ -45,7 +47,7 @@ from querymode.types import parse_type
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
+    from typing import Any, NoReturn
 
     from querymode.expr.nodes import Aggregate, Expr
     from querymode.session import QueryMode
@@ -121,19 +123,11 @@ class _Encoder:
         places = [self._places[id(child)] for child in node.children]
         if isinstance(node, Scan):
             return self._scan(node)
-        if isinstance(node, Join):
-            return _encode_join(node, *places)
-        if isinstance(node, Union):
-            return {"node": "union", "inputs": places}
-        encode = _ENCODERS.get(type(node))
-        if encode is None:
-            raise error(
-                "NOT_SUPPORTED",
-                "a Python function (map_batches, computed) cannot be written down; "
-                "describe the query before it",
-            )
-        kind, parts = encode(node)
-        return {"node": kind, "input": places[0], **parts}
+        kind, parts = _ENCODERS[type(node)](node)
+        if isinstance(node, Step):
+            return {"node": kind, "input": places[0], **parts}
+        inputs = {"inputs": places} if isinstance(node, Union) else {"left": places[0], "right": places[1]}
+        return {"node": kind, **inputs, **parts}
 
     def _scan(self, node: Scan) -> dict[str, Any]:
         found: dict[str, Any] = {"node": "scan", "table": encode_table(self._session, node.source)}
@@ -179,11 +173,8 @@ def _encode_items(items: Sequence[tuple[str, Expr]]) -> list[Any]:
     return [[name, encode_expression(item)] for name, item in items]
 
 
-def _encode_join(node: Join, left: int, right: int) -> dict[str, Any]:
+def _encode_join(node: Join) -> tuple[str, dict[str, Any]]:
     found: dict[str, Any] = {
-        "node": "join",
-        "left": left,
-        "right": right,
         "kind": node.kind,
         "keys": [[encode_expression(ours), encode_expression(theirs)] for ours, theirs in node.keys],
     }
@@ -193,7 +184,7 @@ def _encode_join(node: Join, left: int, right: int) -> dict[str, Any]:
         found["mark"] = node.mark
     if node.null_equal:
         found["nulls_equal"] = True
-    return found
+    return "join", found
 
 
 def _encode_sort(node: Sort) -> tuple[str, dict[str, Any]]:
@@ -201,6 +192,14 @@ def _encode_sort(node: Sort) -> tuple[str, dict[str, Any]]:
     return "sort", {"keys": keys}
 
 
+def _refuse_function(node: MapBatches) -> NoReturn:
+    raise error(
+        "NOT_SUPPORTED",
+        "a Python function (map_batches, computed) cannot be written down; describe the query before it",
+    )
+
+
+#: A node's kind, and its parts but for its inputs. Scans need the session.
 _ENCODERS: dict[type[Node], Callable[[Any], tuple[str, dict[str, Any]]]] = {
     Filter: lambda node: ("filter", {"where": encode_expression(node.predicate)}),
     Project: lambda node: ("project", {"items": _encode_items(node.items)}),
@@ -211,6 +210,9 @@ _ENCODERS: dict[type[Node], Callable[[Any], tuple[str, dict[str, Any]]]] = {
     Sort: _encode_sort,
     Limit: lambda node: ("limit", {"offset": node.offset, "count": node.count}),
     Repeat: lambda node: ("repeat", {"count": encode_expression(node.count)}),
+    Union: lambda node: ("union", {}),
+    Join: _encode_join,
+    MapBatches: _refuse_function,
 }
 
 

@@ -273,21 +273,7 @@ def encode_expression(node: Expr) -> Any:
     if form is not None:
         kind, parts = form
         return [kind, *[encode(getattr(node, name)) for name, encode, _ in parts]]
-    return _encode_special(node)
-
-
-def _encode_special(node: Expr) -> Any:
-    if isinstance(node, Literal):
-        return _encode_literal(node)
-    if isinstance(node, Alias):
-        return encode_expression(node.value)
-    if isinstance(node, And):
-        return _encode_terms("and", conjuncts(node))
-    if isinstance(node, Or):
-        return _encode_terms("or", disjuncts(node))
-    if isinstance(node, Aggregate):
-        return _encode_aggregate(node)
-    raise error("NOT_SUPPORTED", f"{node} cannot be written down")
+    return _SPECIAL[type(node)](node)
 
 
 def _encode_terms(kind: str, terms: list[Expr]) -> Any:
@@ -304,6 +290,16 @@ def _encode_aggregate(node: Aggregate) -> list[Any]:
         options["where"] = encode_expression(node.where)
     value = [] if node.value is None else [encode_expression(node.value)]
     return ["aggregate", AggregateOp(node.op).name.lower(), value, options]
+
+
+#: Classes that are not written as their parts in order.
+_SPECIAL: dict[type[Expr], Encode] = {
+    Literal: _encode_literal,
+    Alias: lambda node: encode_expression(node.value),
+    And: lambda node: _encode_terms("and", conjuncts(node)),
+    Or: lambda node: _encode_terms("or", disjuncts(node)),
+    Aggregate: _encode_aggregate,
+}
 
 
 def decode_expression(given: Any) -> Expr:

@@ -20,17 +20,27 @@ from querymode._abi import CompareOp, NodeTag
 from querymode.errors import QueryModeError
 from querymode.expr.literals import encode_value, fit, plain
 from querymode.expr.nodes import (
+    Aggregate,
+    Alias,
     And,
+    Arithmetic,
     Between,
+    Case,
+    Cast,
+    Coalesce,
     Column,
     Compare,
     Expr,
+    Field,
+    Function,
     InList,
     IsNull,
     Like,
     Literal,
+    Negate,
     Not,
     Or,
+    Then,
     joined,
 )
 from querymode.plan.bind import bind_predicate
@@ -39,7 +49,8 @@ from querymode.types import BOOL, INT64, is_nested, is_vector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
 
     from querymode.types import DataType
 
@@ -123,48 +134,60 @@ class _Rewriter:
 
     def might(self, node: Expr) -> Expr | None:
         """When a group may hold a row for which `node` is TRUE; None: always."""
-        if isinstance(node, Not):
-            return self.might_not(node.value)
-        if isinstance(node, And):
-            terms = [term for term in map(self.might, node.terms) if term is not None]
-            return joined(And, terms) if terms else None
-        if isinstance(node, Or):
-            return self._either([self.might(term) for term in node.terms[: OR_TERMS_MAX + 1]])
-        if isinstance(node, Compare):
-            return self._compare(node.op, node.left, node.right)
-        if isinstance(node, Between):
-            return self._between(node)
-        if isinstance(node, InList):
-            return self._in(node)
-        if isinstance(node, Like):
-            return self._like(node)
-        if isinstance(node, IsNull):
-            return self._is_null(node.value, node.negated)
-        if isinstance(node, Column):  # a condition of its own
-            return self._compare(CompareOp.EQ, node, Literal(True))
-        return None
+        return _MIGHT[type(node)](self, node)
 
     def might_not(self, node: Expr) -> Expr | None:
         """The same for a row for which `node` is FALSE."""
-        if isinstance(node, Not):
-            return self.might(node.value)
-        if isinstance(node, And):
-            return self._either([self.might_not(term) for term in node.terms[: OR_TERMS_MAX + 1]])
-        if isinstance(node, Or):
-            terms = [term for term in map(self.might_not, node.terms) if term is not None]
-            return joined(And, terms) if terms else None
-        if isinstance(node, Compare):
-            return self._compare(_NEGATED[node.op], node.left, node.right)
-        if isinstance(node, Between):
-            below = self._compare(CompareOp.LT, node.value, node.low)
-            return self._either([below, self._compare(CompareOp.GT, node.value, node.high)])
-        if isinstance(node, InList):
-            return self._not_in(node)
-        if isinstance(node, IsNull):
-            return self._is_null(node.value, not node.negated)
-        if isinstance(node, Column):
-            return self._compare(CompareOp.EQ, node, Literal(False))
-        return None
+        return _MIGHT_NOT[type(node)](self, node)
+
+    def _always(self, node: Expr) -> None:
+        """Statistics say nothing of it."""
+
+    def _not(self, node: Not) -> Expr | None:
+        return self.might_not(node.value)
+
+    def _not_not(self, node: Not) -> Expr | None:
+        return self.might(node.value)
+
+    def _and(self, node: And) -> Expr | None:
+        return self._all([self.might(term) for term in node.terms])
+
+    def _not_and(self, node: And) -> Expr | None:
+        return self._either([self.might_not(term) for term in node.terms[: OR_TERMS_MAX + 1]])
+
+    def _or(self, node: Or) -> Expr | None:
+        return self._either([self.might(term) for term in node.terms[: OR_TERMS_MAX + 1]])
+
+    def _not_or(self, node: Or) -> Expr | None:
+        return self._all([self.might_not(term) for term in node.terms])
+
+    def _comparison(self, node: Compare) -> Expr | None:
+        return self._compare(node.op, node.left, node.right)
+
+    def _not_comparison(self, node: Compare) -> Expr | None:
+        return self._compare(_NEGATED[node.op], node.left, node.right)
+
+    def _not_between(self, node: Between) -> Expr | None:
+        below = self._compare(CompareOp.LT, node.value, node.low)
+        return self._either([below, self._compare(CompareOp.GT, node.value, node.high)])
+
+    def _null(self, node: IsNull) -> Expr | None:
+        return self._is_null(node.value, node.negated)
+
+    def _not_null(self, node: IsNull) -> Expr | None:
+        return self._is_null(node.value, not node.negated)
+
+    def _column(self, node: Column) -> Expr | None:
+        """A condition of its own."""
+        return self._compare(CompareOp.EQ, node, Literal(True))
+
+    def _not_column(self, node: Column) -> Expr | None:
+        return self._compare(CompareOp.EQ, node, Literal(False))
+
+    def _all(self, terms: list[Expr | None]) -> Expr | None:
+        """An AND rules out what any of its terms rules out."""
+        known = [term for term in terms if term is not None]
+        return joined(And, known) if known else None
 
     def _either(self, terms: list[Expr | None]) -> Expr | None:
         """An OR can rule out only what each of its terms rules out."""
@@ -233,9 +256,7 @@ class _Rewriter:
         values = [value for value in node.values if value is not None]
         if len(values) > IN_VALUES_MAX or not all(map(_is_plain, values)):
             return None
-        terms = [self._compare(CompareOp.NEQ, node.value, Literal(value)) for value in values]
-        known = [term for term in terms if term is not None]
-        return joined(And, known) if known else None
+        return self._all([self._compare(CompareOp.NEQ, node.value, Literal(value)) for value in values])
 
     def _like(self, node: Like) -> Expr | None:
         prefix, whole = _prefix(node.pattern, node.escape)
@@ -258,6 +279,45 @@ class _Rewriter:
             return None
         nulls, rows = Column(statistic("nulls", value.name)), Column(statistic("rows", value.name))
         return Compare(CompareOp.LT, nulls, rows) if negated else Compare(CompareOp.GT, nulls, Literal(0))
+
+
+_SILENT: dict[type[Expr], Callable[[_Rewriter, Any], Expr | None]] = {
+    Literal: _Rewriter._always,
+    Alias: _Rewriter._always,
+    Arithmetic: _Rewriter._always,
+    Negate: _Rewriter._always,
+    Cast: _Rewriter._always,
+    Function: _Rewriter._always,
+    Case: _Rewriter._always,
+    Then: _Rewriter._always,
+    Coalesce: _Rewriter._always,
+    Field: _Rewriter._always,
+    Aggregate: _Rewriter._always,
+}
+_MIGHT: dict[type[Expr], Callable[[_Rewriter, Any], Expr | None]] = {
+    Not: _Rewriter._not,
+    And: _Rewriter._and,
+    Or: _Rewriter._or,
+    Compare: _Rewriter._comparison,
+    Between: _Rewriter._between,
+    InList: _Rewriter._in,
+    Like: _Rewriter._like,
+    IsNull: _Rewriter._null,
+    Column: _Rewriter._column,
+    **_SILENT,
+}
+_MIGHT_NOT: dict[type[Expr], Callable[[_Rewriter, Any], Expr | None]] = {
+    Not: _Rewriter._not_not,
+    And: _Rewriter._not_and,
+    Or: _Rewriter._not_or,
+    Compare: _Rewriter._not_comparison,
+    Between: _Rewriter._not_between,
+    InList: _Rewriter._not_in,
+    Like: _Rewriter._always,
+    IsNull: _Rewriter._not_null,
+    Column: _Rewriter._not_column,
+    **_SILENT,
+}
 
 
 def _is_plain(value: object) -> bool:

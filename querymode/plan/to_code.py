@@ -51,7 +51,7 @@ from querymode.plan.nodes import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
+    from typing import Any, NoReturn
 
     from querymode.session import QueryMode
     from querymode.table.table import Table
@@ -112,11 +112,12 @@ class _Writer:
         return self._names[id(node)]
 
     def _call(self, node: Node) -> str:
-        if isinstance(node, MapBatches):
-            raise error(
-                "NOT_SUPPORTED", "a Python function (map_batches, computed) cannot be written as Python again"
-            )
         return _CALLS[type(node)](self, node)
+
+    def _map_batches(self, node: MapBatches) -> NoReturn:
+        raise error(
+            "NOT_SUPPORTED", "a Python function (map_batches, computed) cannot be written as Python again"
+        )
 
     def _table(self, node: Scan) -> list[str]:
         found = self._source(node.source)
@@ -359,6 +360,7 @@ _CALLS: dict[type[Node], Callable[[_Writer, Any], str]] = {
     Repeat: _Writer._repeat,
     Union: _Writer._union,
     Join: _Writer._join,
+    MapBatches: _Writer._map_batches,
 }
 
 _EXPRESSIONS: dict[type[Expr], Callable[[_Writer, Any], str]] = {
