@@ -39,6 +39,10 @@ def name_of(kind: type[Any]) -> str:
     return kind.__name__
 
 
+def in_order(kinds: set[Any]) -> list[Any]:
+    return sorted(kinds, key=name_of)
+
+
 NODES: set[type[Node]] = set(concrete(Node))
 EXPRESSIONS: set[type[Expr]] = set(concrete(Expr))
 
@@ -112,7 +116,7 @@ def test_what_is_written_down_can_be_read() -> None:
     assert expression_json._FORMS[Then] == expression_json._FORMS[Case]
 
 
-@pytest.mark.parametrize("kind", sorted(NODES, key=name_of), ids=name_of)
+@pytest.mark.parametrize("kind", in_order(NODES), ids=name_of)
 def test_nodes_answer_for_themselves(kind: type[Node]) -> None:
     """Inputs and copies over others, and which columns are read of them."""
     if kind in (Scan, Rows):
@@ -123,7 +127,7 @@ def test_nodes_answer_for_themselves(kind: type[Node]) -> None:
         assert "columns_read" in vars(kind), f"{kind.__name__} does not say which columns it reads"
 
 
-@pytest.mark.parametrize("kind", sorted(EXPRESSIONS, key=name_of), ids=name_of)
+@pytest.mark.parametrize("kind", in_order(EXPRESSIONS), ids=name_of)
 def test_expressions_answer_for_themselves(kind: type[Expr]) -> None:
     """Every one has a text. Its parts are seen to by test_trees.py."""
     assert any("__str__" in vars(base) for base in kind.__mro__ if base is not object), kind.__name__
