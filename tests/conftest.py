@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.frozen import freeze
 from tests.sql.tpch import write_tables
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,8 +37,9 @@ def build(*arguments: str) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """An edited Zig source is never tested with yesterday's module."""
+    """An edited Zig source is never tested with yesterday's module, and no test changes a node."""
     build("wasm", "wasm-safe", "test-wasm", "fuzz-parquet")
+    freeze()
 
 
 @pytest.fixture(scope="session")

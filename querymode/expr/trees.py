@@ -139,15 +139,15 @@ class _Itself:
         return id(self._value)
 
 
-_slots: dict[type[Expr], tuple[str, ...]] = {}
+_slots: dict[type[object], tuple[str, ...]] = {}
 
 
-def slots_of(kind: type[Expr]) -> tuple[str, ...]:
+def slots_of(kind: type[object]) -> tuple[str, ...]:
     """All that a node of this class is made of: its operands and the rest."""
     found = _slots.get(kind)
     if found is None:
-        found = tuple(slot for base in kind.__mro__ for slot in getattr(base, "__slots__", ()))
-        _slots[kind] = found
+        slots = [slot for base in kind.__mro__ for slot in getattr(base, "__slots__", ())]
+        found = _slots[kind] = tuple(slot for slot in slots if slot != "__weakref__")
     return found
 
 
@@ -166,7 +166,7 @@ def map_children(expression: Expr, change: Callable[[Expr], Expr]) -> Expr:
         return expression
     copy: Expr = object.__new__(type(expression))
     for name in slots_of(type(expression)):
-        setattr(copy, name, changed[name] if name in changed else getattr(expression, name))
+        object.__setattr__(copy, name, changed[name] if name in changed else getattr(expression, name))
     return copy
 
 

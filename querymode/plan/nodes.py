@@ -11,7 +11,7 @@ from querymode._call import check
 from querymode.engine.plan_bytes import UNLIMITED
 from querymode.errors import error
 from querymode.expr.nodes import Aggregate, Cast, Column, Expr, unnamed
-from querymode.expr.trees import all_of, columns_in, columns_of
+from querymode.expr.trees import all_of, columns_in, columns_of, slots_of
 from querymode.plan.aggregates import BoundCall
 from querymode.plan.bind import (
     Bound,
@@ -29,18 +29,15 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    from querymode.stage.stage import Work
     from querymode.table.table import Table
     from querymode.types import DataType
 
 
 class Node:
-    """A relation: rows of a schema."""
+    """A relation: rows of a schema. Frozen: what others make of it is kept beside it (stage/lower.py)."""
 
-    __slots__ = ("_work", "schema")
+    __slots__ = ("__weakref__", "schema")
     schema: Schema
-    #: What stage/lower.py made of it.
-    _work: Work
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -50,6 +47,13 @@ class Node:
         """The same node over other inputs, whose schemas hold what it names."""
         assert not children
         return self
+
+    def twin(self) -> Node:
+        """The same node once more: whoever keeps it does not keep this one."""
+        other = object.__new__(type(self))
+        for name in slots_of(type(self)):
+            object.__setattr__(other, name, getattr(self, name))
+        return other
 
 
 def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
@@ -88,8 +92,9 @@ class Scan(Node):
     def __init__(self, source: Table, names: Sequence[str] | None = None) -> None:
         self.source = source
         self.names = None if names is None else tuple(names)
-        self.schema = source.schema
-        if self.names is not None:
+        if self.names is None:
+            self.schema = source.schema
+        else:
             self.schema = Schema(zip(self.names, source.schema.types, strict=True))
 
 
@@ -295,9 +300,10 @@ class Join(Node):
             bind_keys(ours, left.schema, theirs, right.schema)
         if residual is not None:
             bind_predicate(residual, both)
-        self.schema = left.schema if kind in _LEFT_ONLY else both
         if mark is not None:
             self.schema = Schema([*left.schema, (mark, BOOL)])
+        else:
+            self.schema = left.schema if kind in _LEFT_ONLY else both
 
     @property
     def children(self) -> tuple[Node, ...]:

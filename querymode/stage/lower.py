@@ -11,6 +11,8 @@ what follows one of many is cut again. Only columns that are used are read.
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 from querymode._abi import ROWS_PASS, AggregatePhase
 from querymode._call import check
 from querymode._collector import CollectorPaused
@@ -69,18 +71,23 @@ PARTITION_ROWS = 1 << 17
 PARTITION_COUNT_MAX = 256
 
 
+_lowered: WeakKeyDictionary[Node, Work] = WeakKeyDictionary()
+
+
 def lower(node: Node) -> Work:
     """The work of a plan. Nodes do not change, so a frame that is asked again is not bound again."""
-    found: Work | None = getattr(node, "_work", None)
+    found = _lowered.get(node)
     if found is None:
         try:
             with CollectorPaused():
-                found = node._work = _Lowering(optimize(node)).work()
+                # Of a twin: work keeps its nodes, and one that kept its own key would be kept for ever.
+                found = _Lowering(optimize(node.twin())).work()
         except RecursionError:
             raise error(
                 "NOT_SUPPORTED",
                 "the query has too many steps, one upon the other; compute it in several parts",
             ) from None
+        _lowered[node] = found
     return found
 
 
