@@ -11,7 +11,7 @@ from functools import partial
 from types import FunctionType
 
 from querymode._checks import parse_size, request_count, seconds, texts
-from querymode._secrets import hide
+from querymode._secrets import has_secrets, hide
 from querymode._shutdown import guarded, guards_shutdown
 from querymode.errors import TableNotFoundError, error
 from querymode.frame.frame import DataFrame
@@ -129,6 +129,17 @@ class QueryMode:
 
     def __repr__(self) -> str:
         return f"<QueryMode root={hide(self.root)!r} memory={self.memory >> 20}MiB threads={self.threads}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its options; see frame/pickling.py for what does not travel."""
+        return _reduced(self)
+
+    def __copy__(self) -> QueryMode:
+        """Itself: a session is where its tables and its memory are, and a copy would have neither."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> QueryMode:
+        return self
 
     # ---- tables ----
 
@@ -455,3 +466,46 @@ def _thread_count(threads: int | None) -> int:
 
 def _deadline(timeout: float | None) -> float | None:
     return None if timeout is None else time.monotonic() + timeout
+
+
+# ---- between processes ----
+
+
+def _reduced(session: QueryMode) -> tuple[Any, ...]:
+    """For `QueryMode.__reduce__`. The default session is the default one there too."""
+    if session is default_session():
+        return default_session, ()
+    _refuse_secrets(session)
+    # `memory` and the like are plain numbers by now. A thread more or less changes no answer.
+    return _restored, (
+        {
+            "root": session.root if "://" in session.root else os.path.abspath(session.root),
+            "memory": session.memory,
+            "threads": session.threads,
+            "timeout": session.timeout,
+            "storage_options": session.storage_options,
+            "allowed_paths": session.allowed_paths,
+            "allow_network": session.allow_network,
+            "hardened": session.hardened,
+        },
+    )
+
+
+def _restored(options: dict[str, Any]) -> QueryMode:
+    """A session with the options of the one that was pickled."""
+    return QueryMode(**options)
+
+
+def _refuse_secrets(session: QueryMode) -> None:
+    from querymode.store.settings import secret_names
+
+    names = [f"storage_options{name}" for name in secret_names(session.storage_options)]
+    if has_secrets(session.root):
+        names.append("root")
+    names += ["allowed_paths"] if any(map(has_secrets, map(str, session.allowed_paths or ()))) else []
+    if names:
+        raise error(
+            "NOT_SUPPORTED",
+            f"{', '.join(names)}: credentials do not travel with a pickle; set them in the environment of "
+            "the process that needs them, and leave them out here",
+        )

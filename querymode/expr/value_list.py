@@ -59,6 +59,9 @@ class ValueList:
         present = [item for item in items if item is not None]
         return cls(present, len(present) != len(items))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ValueList, (self.values, self.has_null)
+
     def __len__(self) -> int:
         return len(self.values) + self.has_null
 

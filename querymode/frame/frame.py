@@ -57,6 +57,19 @@ class DataFrame(FilterMethods, ColumnMethods, JoinMethods, OutputMethods):
     def _with(self, node: Node) -> DataFrame:
         return DataFrame(self._session, node)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The query, its session's options, and its tables in memory; see frame/pickling.py."""
+        from querymode.frame.pickling import reduce_frame
+
+        return reduce_frame(self._session, self._node)
+
+    def __copy__(self) -> DataFrame:
+        """The same query over the same tables: nothing of it ever changes."""
+        return self._with(self._node)
+
+    def __deepcopy__(self, memo: object) -> DataFrame:
+        return self._with(self._node)
+
     # ---- what it is ----
 
     @property

@@ -18,6 +18,7 @@ trusted: every part is checked, and nesting is bounded.
 from __future__ import annotations
 
 import json
+from functools import partial
 
 from querymode._abi import EXPRESSION_DEPTH_MAX
 from querymode.errors import QueryModeError, error
@@ -63,16 +64,22 @@ _ROWS_MAX = 1 << 63
 
 def to_descriptor(session: QueryMode, node: Node) -> str:
     """The plan as JSON text."""
-    nodes = _Encoder(session).encode(node)
+    return described(node, partial(encode_table, session))
+
+
+def described(node: Node, table: Callable[[Table], dict[str, Any]]) -> str:
+    """The same where `table` says how a table is found again."""
+    nodes = _Encoder(table).encode(node)
     return json.dumps({"querymode": VERSION, "nodes": nodes}, ensure_ascii=False, separators=(",", ":"))
 
 
 def from_descriptor(session: QueryMode, given: object) -> Node:
     """The plan that a descriptor describes, over tables of this session."""
-    return Decoder(session).decode(_parsed(given))
+    return Decoder(session).decode(parse_nodes(given))
 
 
-def _parsed(given: object) -> list[Any]:
+def parse_nodes(given: object) -> list[Any]:
+    """The nodes of a descriptor, for a Decoder."""
     try:
         document = json.loads(given) if isinstance(given, (str, bytes, bytearray)) else given
     except (ValueError, RecursionError) as failure:
@@ -99,8 +106,8 @@ def malformed(wanted: str, found: object) -> QueryModeError:
 
 
 class _Encoder:
-    def __init__(self, session: QueryMode) -> None:
-        self._session = session
+    def __init__(self, table: Callable[[Table], dict[str, Any]]) -> None:
+        self._table = table
         self._nodes: list[dict[str, Any]] = []
         self._places: dict[int, int] = {}
 
@@ -130,21 +137,17 @@ class _Encoder:
         return {"node": kind, **inputs, **parts}
 
     def _scan(self, node: Scan) -> dict[str, Any]:
-        found: dict[str, Any] = {"node": "scan", "table": encode_table(self._session, node.source)}
+        found: dict[str, Any] = {"node": "scan", "table": self._table(node.source)}
         if node.names is not None:
             found["names"] = list(node.names)
         return found
 
 
 def encode_table(session: QueryMode, table: Table) -> dict[str, Any]:
-    """How a table is found again."""
-    if table.constants is not None:
-        return {
-            "columns": [[name, str(data_type)] for name, data_type in table.schema],
-            "rows": [list(map(encode_constant, row)) for row in zip(*table.constants, strict=True)],
-        }
-    if table.origin is not None and not table.origin.is_secret:
-        return table.origin.to_json()
+    """How a table is found again, if need be by its name in the session."""
+    found = describe_table(table)
+    if found is not None:
+        return found
     name = _registered_name(session, table)
     if name is not None:
         return {"name": name}
@@ -159,6 +162,16 @@ def encode_table(session: QueryMode, table: Table) -> dict[str, Any]:
         "a table in memory that has no name in its session cannot be written down; register it with "
         "qm.register(name, frame)",
     )
+
+
+def describe_table(table: Table) -> dict[str, Any] | None:
+    """How a table is found again anywhere; None where its data, or a secret, would have to be written."""
+    if table.constants is not None:
+        return {
+            "columns": [[name, str(data_type)] for name, data_type in table.schema],
+            "rows": [list(map(encode_constant, row)) for row in zip(*table.constants, strict=True)],
+        }
+    return None if table.origin is None or table.origin.is_secret else table.origin.to_json()
 
 
 def _registered_name(session: QueryMode, table: Table) -> str | None:

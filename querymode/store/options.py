@@ -58,14 +58,14 @@ class StoreOptions:
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process, which has credentials of its own: none travel."""
-        from querymode.store.settings import find_secret
+        from querymode.store.settings import secret_names
 
-        secret = find_secret(self.storage_options)
-        if secret is not None:
+        secrets = [f"storage_options{name}" for name in secret_names(self.storage_options)]
+        if secrets:
             raise error(
                 "NOT_SUPPORTED",
-                f"storage_options[{secret!r}] does not travel to other processes; set it up in their own "
-                "environment",
+                f"{', '.join(secrets)}: credentials do not travel to other processes; set them in the "
+                "environment of those",
             )
         return {**self.__dict__, "deadline": None, "cancelled": None}
 

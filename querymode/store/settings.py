@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from querymode._secrets import has_secrets
 from querymode.errors import error, nearest
 from querymode.store.location import display_name, scheme_of
 
@@ -80,6 +81,14 @@ S3: dict[str, Check] = {
     **dict.fromkeys(("allow_http", "use_ssl", "verify"), _is_truth),
     **dict.fromkeys(("ca_file", "ca_bundle"), _is_path),
 }
+#: Names whose values nobody else may see. Headers may hold anything.
+SECRETS = frozenset(
+    (
+        *("headers", "bearer_token", "token", "username", "password"),
+        *("access_key_id", "access_key", "key", "secret_access_key", "secret_key", "secret"),
+        *("session_token", "security_token"),
+    )
+)
 _S3_PREFIXES = ("aws_", "s3_", "client_")
 #: Whose URLs may be keys with settings of their own.
 _SCHEMES = ("http", "https", "s3")
@@ -91,6 +100,19 @@ def plain_name(key: str) -> str:
     for prefix in _S3_PREFIXES:
         key = key.removeprefix(prefix)
     return key
+
+
+def secret_names(storage_options: Mapping[str, Any]) -> list[str]:
+    """Which of the settings are credentials, as `['key']` or `['url']['key']`: without their values."""
+    found = []
+    for key, value in storage_options.items():
+        if "://" in key:
+            name = display_name(key)
+            found += [f"[{name!r}]{inner}" for inner in secret_names(value)]
+            found += [f"[{name!r}]"] if has_secrets(key) else []
+        elif value is not None and (plain_name(key) in SECRETS or has_secrets(str(value))):
+            found.append(f"[{key!r}]")
+    return found
 
 
 def check_settings(storage_options: Mapping[object, Any]) -> None:
@@ -146,24 +168,3 @@ def _unknown(key: str, where: str) -> Exception:
     near = nearest(plain_name(key), known)
     hint = f"Did you mean {near!r}? " if near is not None else ""
     return error("NOT_SUPPORTED", f"{where}: nothing reads {key!r}. {hint}There are: {', '.join(known)}")
-
-
-#: What says how a store is reached and not who asks. Everything else may be a credential.
-_PLAIN = {
-    *GENERAL,
-    *("ca_file", "ca_bundle", "verify", "region", "region_name", "default_region", "anonymous", "anon"),
-    *("skip_signature", "no_sign_request", "addressing_style", "url_style", "virtual_hosted_style_request"),
-    *("force_virtual_addressing", "allow_http", "use_ssl"),
-}
-
-
-def find_secret(options: Mapping[str, Any]) -> str | None:
-    """The first setting that may be a credential, or may hold one. Its name, not its value."""
-    for key, value in options.items():
-        if isinstance(value, dict) and "://" in key:
-            inner = find_secret(value)
-            if inner is not None:
-                return inner
-        elif key not in _PLAIN and plain_name(key) not in _PLAIN:
-            return key
-    return None

@@ -30,9 +30,8 @@ def from_qmcb(batches: Sequence[bytes], name: str | None = None) -> MemoryTable:
         schema = fields
         columns = [host_column(column) for column in batch.columns]
         size = sum(column.memory_size() for column in columns)
-        morsels += cut_morsels(
-            columns, batch.row_count, morsel_rows(size / max(batch.row_count, 1), batch.row_count)
-        )
+        rows = morsel_rows(size / max(batch.row_count, 1), batch.row_count)
+        morsels += cut_morsels(columns, batch.row_count, rows)
     if schema is None:
         raise error("INVALID_FORMAT", "no batch, and so no columns; an empty table is one batch without rows")
     return MemoryTable(schema, morsels, name)

@@ -13,7 +13,7 @@ from querymode import QueryMode, col
 from querymode.expr.trees import slots_of
 from querymode.plan.nodes import Filter, GroupBy, Join, Limit, MapBatches, Node, Project, Repeat, Sort, Union
 from querymode.stage import lower as lowering
-from querymode.stage.lower import in_order, lower
+from querymode.stage.lower import lower
 from tests.unit.test_trees import MADE
 from tests.unit.test_visitors import NODES
 
@@ -99,12 +99,12 @@ def test_what_nobody_asks_for_any_more_is_let_go(text: str) -> None:
     frame = qm.register("t", pa.table({"a": [1, 2, 3]}))
     answer = qm.sql(text)
     answer.to_arrow()
-    stage = lower(answer._node)
-    assert all(branch.source is not None for part in in_order(stage) for branch in part.branches)
+    work = lower(answer._node)
+    assert all(branch.source is not None for part in work.stages for branch in part.branches)
     table = weakref.ref(frame._node.source)  # type: ignore[attr-defined]
     node, kept = weakref.ref(answer._node), weakref.ref(frame._node)
     assert answer._node in lowering._lowered
-    del qm, frame, answer, stage
+    del qm, frame, answer, work
     gc.collect()
     assert node() is None
     assert kept() is None
