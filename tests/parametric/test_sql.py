@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from querymode import QueryMode, QueryModeError
 from tests.parametric.sql_strategies import TABLES, queries
-from tests.slt.runner import same_rows
+from tests.same_rows import same_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _check(tables: dict[str, pa.Table], sql: str) -> None:
         assert failure.code in ("NOT_SUPPORTED",) or theirs is None, f"{failure}\n{sql}"
         return
     if theirs is not None:
-        assert same_rows(ours, theirs, ordered=False), f"{sql}\nours {ours}\nDuckDB {theirs}"
+        assert same_rows(ours, theirs), f"{sql}\nours {ours}\nDuckDB {theirs}"
 
 
 _SETTINGS: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck)}

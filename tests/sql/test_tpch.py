@@ -9,7 +9,7 @@ import pytest
 
 from querymode import QueryMode
 from querymode.sql import plan_sql
-from tests.slt.runner import same_rows
+from tests.same_rows import same_rows
 from tests.sql.shapes import joins
 from tests.sql.tpch import NUMBERS, TABLES, text
 
@@ -40,7 +40,7 @@ def test_rows(number: int, session: QueryMode, oracle: Any) -> None:
     rows = session.sql(text(number)).collect().rows
     ours = [tuple(row.values()) for row in rows]
     # All of them are ordered, but some leave ties open.
-    assert same_rows(ours, theirs.fetchall(), ordered=False)
+    assert same_rows(ours, theirs.fetchall())
     assert not rows or list(rows[0]) == theirs.columns
 
 
