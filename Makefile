@@ -8,6 +8,8 @@ ZIG    := ZIG_DEBUG_CMD=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m ziglan
 WASM   := querymode/querymode.wasm
 SAFE   := zig-out/bin/querymode_safe.wasm
 UNIT   := zig-out/bin/unit_tests.wasm
+# Two processes, as the machines that run this have two cores; a file's tests share what they made.
+PYTEST := $(BIN)/python -m pytest tests -n 2 --dist loadfile
 ZIG_SOURCES := build.zig $(shell find wasm -name '*.zig')
 
 .PHONY: venv demo test check bench bench-smoke soak clean
@@ -18,7 +20,7 @@ demo: venv
 
 test: venv $(SAFE) $(UNIT)
 	$(ZIG) build test
-	$(BIN)/python -m pytest tests
+	$(PYTEST)
 
 check: venv
 	$(BIN)/ruff check .
@@ -38,8 +40,8 @@ bench-smoke: venv
 # loop that does not look at its cancel byte.
 soak: venv $(SAFE) $(UNIT)
 	$(ZIG) build test -Dtest-optimize=safe
-	$(BIN)/python -m pytest tests --soak
-	QUERYMODE_HARDENED=1 $(BIN)/python -m pytest tests
+	$(PYTEST) --soak
+	QUERYMODE_HARDENED=1 $(PYTEST)
 
 clean:
 	rm -rf $(VENV) .zig-cache zig-out $(WASM) wasm/src/codec/brotli_dictionary.bin wasm/src/kernel/unicode_case.bin

@@ -1,20 +1,23 @@
-"""Shared by all tests: the engine is built before anything runs, soak tests wait for `--soak`."""
+"""Shared by all tests: the engine is built first, `soak` waits for its option, `alone` for the others."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
+from tests.alone import Turns
 from tests.frozen import freeze
 from tests.sql.tpch import write_tables
 
 ROOT = Path(__file__).resolve().parent.parent
 #: What eight threads do to each other is tried on machines with fewer cores too, in child processes as well.
 os.environ.setdefault("QUERYMODE_WORKERS_MAX", "64")
+TURNS = pytest.StashKey[Turns | None]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,8 +41,25 @@ def build(*arguments: str) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """An edited Zig source is never tested with yesterday's module, and no test changes a node."""
-    build("wasm", "wasm-safe", "test-wasm", "fuzz-parquet")
     freeze()
+    # A test that runs tests has its turn already: these would wait for those who wait for it.
+    is_inner = "PYTEST_CURRENT_TEST" in os.environ
+    config.stash[TURNS] = None if is_inner else Turns(ROOT / "zig-out")
+    if hasattr(config, "workerinput"):
+        return  # the process that started this one has built it
+    build("wasm", "wasm-safe", "test-wasm", "fuzz-parquet")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    turns = item.config.stash[TURNS]
+    if turns is None:
+        return (yield)
+    next_alone = nextitem is not None and "alone" in nextitem.keywords
+    with turns.turn(alone="alone" in item.keywords, next_alone=next_alone):
+        return (yield)
 
 
 @pytest.fixture(scope="session")

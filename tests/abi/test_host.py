@@ -78,6 +78,7 @@ def test_a_query_is_four_crossings(instance: Instance) -> None:
     assert instance.crossings == 4
 
 
+@pytest.mark.alone
 def test_prepared_call_cost(instance: Instance) -> None:
     best = float("inf")
     for _ in range(30):
@@ -352,6 +353,7 @@ def cancel_latency(instance: Instance, behaviour: Behaviour) -> float:
     return ended[0] - start
 
 
+@pytest.mark.alone
 def test_cancel_from_another_thread(instance: Instance) -> None:
     assert cancel_latency(instance, Behaviour.SPIN) < 0.2
     assert not instance.reusable and not instance.broken
@@ -366,6 +368,7 @@ def test_cancel_before_the_call(instance: Instance) -> None:
         push(instance, Behaviour.SPIN)
 
 
+@pytest.mark.alone
 def test_hardened_stops_a_loop_that_does_not_look() -> None:
     with Instance(64 * MIB, program=stub_program(), hardened=True) as instance:
         bystander = Instance(64 * MIB, program=stub_program(), hardened=True)
@@ -375,6 +378,7 @@ def test_hardened_stops_a_loop_that_does_not_look() -> None:
         bystander.close()
 
 
+@pytest.mark.alone
 def test_hardened_leaves_a_loop_that_looks_to_its_cancel_byte() -> None:
     with Instance(64 * MIB, program=stub_program(), hardened=True) as instance:
         assert cancel_latency(instance, Behaviour.SPIN) < 0.2

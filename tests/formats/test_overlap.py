@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from querymode import QueryMode, col
 from querymode.execute import files
@@ -64,6 +65,7 @@ def seconds(path: str, total: int) -> float:
     return best
 
 
+@pytest.mark.alone
 def test_the_next_row_group_is_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "slow.parquet")
     rows = 300_000

@@ -51,6 +51,7 @@ def ask(call: str, *, memory: str, setup: str = "", timeout: float | None = None
 NEW_KEYS = 'text = "\\n".join(f\'{{"k{i}":1}}\' for i in range(%d))'
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("setup", "call"),
     [
@@ -71,6 +72,7 @@ def test_text_is_refused_in_time(setup: str, call: str) -> None:
     assert answer["seconds"] < 5
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("setup", [NEW_KEYS % 20_000, "text = 'a,b\\n' + '1,2.5\\n' * 30_000_000"])
 def test_text_has_a_deadline(setup: str) -> None:
     call = "(qm.from_csv if text.startswith('a') else qm.from_json)(text)"
@@ -79,6 +81,7 @@ def test_text_has_a_deadline(setup: str) -> None:
     assert answer["seconds"] < 1.5
 
 
+@pytest.mark.alone
 def test_rows_have_a_deadline() -> None:
     rows = [{"a": 1, "b": "some text"}] * 3_000_000
     started = time.monotonic()

@@ -36,6 +36,7 @@ pairs = side.join(side, how="cross").filter(col("a") > col("b_right"))  # minute
 """
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("threads", [1, 2])
 def test_control_c(threads: int) -> None:
     script = (
@@ -74,6 +75,7 @@ print(json.dumps(times))
     assert max(waits) < 1.0
 
 
+@pytest.mark.alone
 def test_control_c_while_waiting_for_memory() -> None:
     script = (
         LONG_QUERY.replace("THREADS", "1, memory='300MiB'")
@@ -94,6 +96,7 @@ except KeyboardInterrupt:
     assert 0.15 < waited < 1.2
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("where", ["thread", "process"])
 def test_exit_while_a_query_runs(where: str) -> None:
     """Daemon threads are inside the engine when the interpreter ends."""

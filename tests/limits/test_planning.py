@@ -193,6 +193,7 @@ def test_twice_the_text_takes_twice_the_time(qm: QueryMode, name: str) -> None:
     pytest.fail(f"{best:.2f} s of {growth.seconds}, {ratio:.1f} times what half of it takes")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", GROWTHS)
 def test_planning_ends_with_its_time(qm: QueryMode, name: str) -> None:
     growth = GROWTHS[name]
@@ -200,7 +201,7 @@ def test_planning_ends_with_its_time(qm: QueryMode, name: str) -> None:
     session = QueryMode.local(timeout=0.2)
     session.register("t", ROWS)
     over = 1e9
-    for _ in range(3):
+    for _ in range(6):  # what else the machine does counts, too
         started = time.perf_counter()
         code = ask(session, text)
         over = min(over, time.perf_counter() - started - 0.2)
@@ -210,6 +211,7 @@ def test_planning_ends_with_its_time(qm: QueryMode, name: str) -> None:
     pytest.fail(f"{over:.2f} s too long")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "name",
     ["comments", "joins in a star", "IN of texts", "OR", "UNION ALL of tables", "columns", "a long text"],
@@ -237,6 +239,7 @@ def test_ctrl_c_while_planning(qm: QueryMode, name: str) -> None:
     pytest.fail(f"{late:.2f} s after Ctrl-C")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "text",
     [

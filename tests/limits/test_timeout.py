@@ -16,6 +16,8 @@ from querymode.engine import instance as _wasm
 from querymode.errors import QueryTimeoutError
 from querymode.frame.frame import DataFrame
 
+pytestmark = pytest.mark.alone
+
 ROWS = 1_200_000
 #: From the end of the time to the error.
 STOPPED_WITHIN = 0.3

@@ -545,6 +545,7 @@ def test_a_restricted_session_opens_no_other_file(tmp_path: Path) -> None:
         bound.from_descriptor(text)
 
 
+@pytest.mark.alone
 def test_small_plans_are_quick(session: QueryMode) -> None:
     frame = (
         session.table("m")

@@ -153,6 +153,7 @@ def test_lying_sizes_become_no_memory(pool: IoPool) -> None:
     assert caught.value.code == "INVALID_FORMAT"
 
 
+@pytest.mark.alone
 def test_remote_ranges_run_at_once_but_not_too_many(pool: IoPool) -> None:
     source = FaultySource(DATA, delay=0.03)
     gate = IoGate(pool=pool)
@@ -164,6 +165,7 @@ def test_remote_ranges_run_at_once_but_not_too_many(pool: IoPool) -> None:
     assert b"".join(map(bytes, targets)) == DATA[:1200]
 
 
+@pytest.mark.alone
 def test_the_next_morsel_is_fetched_while_one_is_decoded(pool: IoPool) -> None:
     delay, morsel_count = 0.04, 8
     source = FaultySource(DATA, delay=delay)

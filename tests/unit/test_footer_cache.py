@@ -354,14 +354,16 @@ def test_remote_footer(server: RangeServer, wide: Path) -> None:
 
 def test_remote_tails_come_together(small: Path) -> None:
     server = RangeServer(small.read_bytes())
-    inside = most = 0
+    inside = 0
+    are_together = threading.Event()
 
     def hook(handler: object, number: int) -> bool:
-        nonlocal inside, most
+        nonlocal inside
         with server.lock:
             inside += 1
-            most = max(most, inside)
-        time.sleep(0.03)
+            if inside == 4:
+                are_together.set()
+        are_together.wait(2)
         with server.lock:
             inside -= 1
         return False
@@ -371,7 +373,7 @@ def test_remote_tails_come_together(small: Path) -> None:
         server.hook = hook
         found = footer.load(sources, cache=FooterCache(disk=False))
         assert len({one.blob for one in found}) == 1
-        assert most >= 4
+        assert are_together.is_set()
     finally:
         server.close()
 
@@ -642,6 +644,7 @@ def test_one_bad_file_among_many(tmp_path: Path, small: Path) -> None:
     assert problem.offset is not None and start <= problem.offset < start + 20  # in the file, not the footer
 
 
+@pytest.mark.alone
 def test_wide_and_long_footer_is_quick(tmp_path: Path) -> None:
     """300 columns × 30 row groups; the bars for 1,000 × 100 are the benchmark's."""
     path = write(tmp_path / "long.parquet", columns=300, rows=60, row_groups=30)
