@@ -82,19 +82,22 @@ def test_asking_at_shutdown(path: Path, warm: str, when: str) -> None:
     assert (sum("answer" in line for line in lines) >= 12) == (when == "atexit")
 
 
+#: Each of these compiles the engine anew, and other relative folders have a test.
+RELATIVE = pytest.mark.soak
+
+
 @pytest.mark.parametrize(
     "environment",
     [
         {"HOME": ""},
         {"HOME": "relative"},
-        {"HOME": "."},
-        {"HOME": "~"},
+        *(pytest.param({"HOME": home}, marks=RELATIVE) for home in (".", "~")),
         {"HOME": None},
         {"HOME": "{folder}/file"},
         {"HOME": "{folder}/locked"},
         {"HOME": "{folder}/none/such"},
         {"HOME": "", "XDG_CACHE_HOME": ""},
-        {"HOME": "", "XDG_CACHE_HOME": "relative"},
+        pytest.param({"HOME": "", "XDG_CACHE_HOME": "relative"}, marks=RELATIVE),
         {"HOME": "", "XDG_CACHE_HOME": "{folder}/file"},
         {"HOME": "relative", "XDG_CACHE_HOME": "{folder}/file/x"},
     ],

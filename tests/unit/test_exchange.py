@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -100,6 +101,7 @@ def run_plan(instance: Instance, table: pa.Table, *steps: bytes) -> pa.Table:
     return engine.table(engine.push_table(table) + engine.finish())
 
 
+@functools.cache
 def mixed_table(rows: int, seed: int = 1) -> pa.Table:
     """Columns of many types, with NULLs and values that repeat; `row` tells rows apart."""
     random = np.random.default_rng(seed)
@@ -484,7 +486,7 @@ def test_endless_repeats_end_by_limit_memory_or_cancel(instance: Instance) -> No
 def test_top_k_is_the_head_of_a_sort(
     instance: Instance, names: list[str], descending: bool, nulls_first: bool, limit: int
 ) -> None:
-    table = mixed_table(200_000, seed=limit)
+    table = mixed_table(200_000)
     schema = from_arrow(table).schema
     keys = [(column_at(schema.index(name)), descending, nulls_first) for name in names]
     whole = run_plan(instance, table, encode_sort(keys, UNLIMITED))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import Counter
 from random import Random
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 ROWS = 200_000
 
 
+@functools.cache
 def table() -> pa.Table:
     return pa.table(
         {
