@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow
 import pytest
 
-from querymode import QueryMode, QueryModeError
+from querymode import QueryMode
 from querymode._call import Call
 from querymode.arrow.checks import check_table
 from querymode.table.from_arrow import from_arrow
 from tests.corrupt import arrow_cases
+from tests.raises import raises_code
 from tests.unit.test_arrow import arrow_values, table_values
 
 pa: Any = pyarrow
@@ -196,25 +197,22 @@ class Misnamed:
 def test_names_that_are_not_utf8(column: tuple[str, Any]) -> None:
     table = pa.table({"first": pa.array([1]), column[0]: column[1]})
     for given in (Misnamed(table), pa.table(Misnamed(table))):
-        with pytest.raises(QueryModeError, match=r"column 1 .*is not UTF-8") as caught:
+        with raises_code("INVALID_FORMAT", match=r"column 1 .*is not UTF-8"):
             QueryMode.from_arrow(given)
-        assert caught.value.code == "INVALID_FORMAT"
 
 
 @pytest.mark.parametrize("is_foreign", [True, False])
 def test_streams_without_an_end_take_as_long_as_they_may(is_foreign: bool) -> None:
     batch = pa.record_batch({"a": [1]})
     reader = pa.RecordBatchReader.from_batches(batch.schema, itertools.repeat(batch))
-    with pytest.raises(QueryModeError) as caught:
+    with raises_code("QUERY_TIMEOUT"):
         QueryMode(timeout=0.2).from_arrow(arrow_cases.Streamed(reader) if is_foreign else reader)
-    assert caught.value.code == "QUERY_TIMEOUT"
 
 
 def test_validation_takes_as_long_as_it_may() -> None:
     texts = pa.array(["a text of some length"]).take(pa.array(np.zeros(1 << 22, np.int64)))
-    with Call(deadline=time.monotonic() + 0.001), pytest.raises(QueryModeError) as caught:
+    with Call(deadline=time.monotonic() + 0.001), raises_code("QUERY_TIMEOUT"):
         check_table(pa.table({"a": texts, "b": texts}))
-    assert caught.value.code == "QUERY_TIMEOUT"
 
 
 class Failing:
@@ -232,9 +230,8 @@ def failing_reader() -> Any:
 
 @pytest.mark.parametrize("make", [Failing, failing_reader])
 def test_producers_that_fail(make: Any) -> None:
-    with pytest.raises(QueryModeError) as caught:
+    with raises_code("INVALID_FORMAT"):
         QueryMode.from_arrow(make())
-    assert caught.value.code == "INVALID_FORMAT"
 
 
 # ---- what it costs ----

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from querymode import QueryMode, QueryModeError, col
+from querymode import QueryMode, col
+from tests.raises import raises_code
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,5 +74,5 @@ def test_files_that_differ(path: Path, tmp_path: Path) -> None:
 
 
 def test_a_field_that_is_not_there(path: Path) -> None:
-    with pytest.raises(QueryModeError, match="COLUMN_NOT_FOUND"):
+    with raises_code("COLUMN_NOT_FOUND"):
         QueryMode.local().table(path).select("s.z")

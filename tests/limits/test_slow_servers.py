@@ -25,6 +25,7 @@ from querymode.store import s3
 from querymode.store.fetch import IoGate
 from tests.limits.child import run
 from tests.limits.slow_server import SlowServer
+from tests.raises import raises_code
 
 TIMEOUT = 0.3
 #: Beyond it, on a machine that does other things meanwhile.
@@ -222,7 +223,7 @@ def test_threads_do_not_pile_up(server: SlowServer) -> None:
             lambda: session(server, timeout=0.02).table(server.url("drip-head", "s3")),
             lambda: slow.collect(timeout=0.02),
         ):
-            with pytest.raises(QueryModeError):
+            with raises_code("QUERY_TIMEOUT"):
                 call()
     assert server.is_idle()
     end = time.monotonic() + 2
@@ -241,9 +242,8 @@ def test_listings_that_bring_nothing_new_end(
 ) -> None:
     monkeypatch.setattr(s3, "_EMPTY_PAGES_MAX", 10)
     before = server.count(behaviour)
-    with pytest.raises(QueryModeError, match="listing that") as caught:
+    with raises_code("QUERY_FAILED", match="listing that"):
         session(server, timeout=None).table(server.url(behaviour, "s3", "folder/"))
-    assert caught.value.code == "QUERY_FAILED"
     assert server.count(behaviour) - before < 20
 
 
@@ -253,9 +253,8 @@ def test_listings_count_as_requests(server: SlowServer) -> None:
     endless = server.url("endless-listing", "s3", "*.parquet")
     gate = IoGate(max_requests=5)
     before = server.count("endless-listing")
-    with pytest.raises(QueryModeError) as caught:
+    with raises_code("BUDGET_EXCEEDED"):
         open_table(endless, session(server)._store_options(), gate=gate)
-    assert caught.value.code == "BUDGET_EXCEEDED"
     assert server.count("endless-listing") - before == 5
 
 

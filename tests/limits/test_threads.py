@@ -13,10 +13,10 @@ import pytest
 from querymode import QueryMode, col
 from querymode.engine import instance as _wasm
 from querymode.engine import pool as _pool
-from querymode.errors import QueryModeError
 from querymode.frame.frame import DataFrame
 from querymode.table.demo import orders
 from tests.limits.child import MIB, run
+from tests.raises import raises_code
 
 BUDGET = 256 * MIB
 THREADS = 32
@@ -123,7 +123,7 @@ def test_threads_that_fail_do_not_disturb_others() -> None:
         for _ in range(5):
             with pytest.raises(TimeoutError):
                 frame.sort("customer", "amount").collect(timeout=1e-6)
-            with pytest.raises(QueryModeError, match="QUERY_FAILED"):
+            with raises_code("QUERY_FAILED"):
                 frame.select((col("order_id") + 9_223_372_036_854_775_000).alias("x")).collect()
 
     workers = [threading.Thread(target=job) for job in [fine, failing] * 6]

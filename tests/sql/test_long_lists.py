@@ -15,6 +15,7 @@ from querymode.expr.value_list import ValueList
 from querymode.plan.nodes import Filter
 from querymode.sql import plan_sql
 from querymode.sql.lift import lift
+from tests.raises import raises_code
 
 DAY = dt.date(2024, 1, 1)
 TABLE = pa.table(
@@ -144,7 +145,7 @@ def test_places_behind_a_list_are_those_of_the_text(qm: QueryMode) -> None:
 
 def test_an_error_of_types_points_at_the_list(qm: QueryMode) -> None:
     text = f"SELECT 1 FROM t\nWHERE d IN ({', '.join(FILL)})"
-    with pytest.raises(QueryModeError, match=r"cannot look for 1000 in d \(date\)\nline 2, column 7"):
+    with raises_code("INVALID_FILTER", match=r"cannot look for 1000 in d \(date\)\nline 2, column 7"):
         qm.sql(text)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from querymode import QueryMode, QueryModeError
 from querymode.errors import CODES
+from tests.raises import raises_code
 
 
 def failure(qm: QueryMode, sql: str) -> QueryModeError:
@@ -110,6 +111,5 @@ def test_long_chains_are_not_deep(qm: QueryMode) -> None:
 
 
 def test_sql_takes_a_text(qm: QueryMode) -> None:
-    with pytest.raises(QueryModeError) as caught:
+    with raises_code("SQL_SYNTAX"):
         qm.sql(5)  # type: ignore[arg-type]
-    assert caught.value.code == "SQL_SYNTAX"

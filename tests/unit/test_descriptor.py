@@ -40,6 +40,7 @@ from querymode.plan.descriptor import NODE_DEPTH_MAX
 from querymode.plan.expression_json import _FORMS, decode_expression, encode_expression
 from querymode.qmcb import Interval
 from tests.parametric.strategies import calculations, casts, conditions, tables
+from tests.raises import raises_code
 from tests.slt.data import tables as sql_tables
 from tests.slt.runner import Record, records
 
@@ -271,7 +272,7 @@ def test_other_libraries_constants_are_plain(session: QueryMode) -> None:
         found = decode_expression(encode_expression(Literal(value)))
         assert isinstance(found, Literal) and found.value == plain and type(found.value) is type(plain)
     assert np.isnan(decode_expression(encode_expression(Literal(float("nan")))).value)  # type: ignore[attr-defined]
-    with pytest.raises(QueryModeError, match="NOT_SUPPORTED"):
+    with raises_code("NOT_SUPPORTED"):
         encode_expression(Literal(object()))
 
 
@@ -322,7 +323,7 @@ def test_functions_cannot_be_written_down(session: QueryMode) -> None:
         session.table("m").computed("x", len, "int64").filter(col("x") > 1),
     ):
         for ask in (frame.to_descriptor, frame.to_code):
-            with pytest.raises(QueryModeError, match=r"NOT_SUPPORTED.*function"):
+            with raises_code("NOT_SUPPORTED", match="function"):
                 ask()
 
 
@@ -330,16 +331,16 @@ def test_tables_in_memory_need_a_name() -> None:
     qm = QueryMode.local()
     frame = qm.from_json([{"a": 1}])
     for ask in (frame.to_descriptor, frame.to_code):
-        with pytest.raises(QueryModeError, match=r"NOT_SUPPORTED.*register"):
+        with raises_code("NOT_SUPPORTED", match="register"):
             ask()
     qm.register("t", frame)
     assert json.loads(frame.to_descriptor())["nodes"][0]["table"] == {"name": "t"}
     assert frame.to_code() == "qm.table('t')"
-    with pytest.raises(QueryModeError, match=r"TABLE_NOT_FOUND.*'t'"):
+    with raises_code("TABLE_NOT_FOUND", match="'t'"):
         QueryMode.local().from_descriptor(frame.to_descriptor())
     other = QueryMode.local()
     other.register("t", other.from_json([{"a": 1}]).filter(col("a") > 1))
-    with pytest.raises(QueryModeError, match="SCHEMA_MISMATCH"):
+    with raises_code("SCHEMA_MISMATCH"):
         other.from_descriptor(frame.to_descriptor())
 
 
@@ -360,7 +361,7 @@ def test_credentials_are_not_written_down(tmp_path: Path, monkeypatch: pytest.Mo
     frame: Any = qm.table("x.parquet")
     assert "hidden" not in frame.to_descriptor() + frame.to_code()
     frame._node.source.origin = Origin("https://me:hidden@host/x.parquet", {})
-    with pytest.raises(QueryModeError, match="NOT_SUPPORTED") as caught:
+    with raises_code("NOT_SUPPORTED") as caught:
         frame.to_descriptor()
     assert "hidden" not in str(caught.value)
     qm.register("secret_table", frame)
@@ -495,7 +496,7 @@ def test_depth_is_bounded(session: QueryMode) -> None:
     assert session.from_descriptor(nodes(*chain)).count() == 4
     for _ in range(2):
         chain.append({"node": "limit", "input": len(chain) - 1, "offset": 0, "count": 9})
-    with pytest.raises(QueryModeError, match="NOT_SUPPORTED"):
+    with raises_code("NOT_SUPPORTED"):
         session.from_descriptor(nodes(*chain))
 
 
@@ -541,7 +542,7 @@ def test_a_restricted_session_opens_no_other_file(tmp_path: Path) -> None:
     free = QueryMode.local(root=tmp_path)
     text = free.table("x.parquet").to_descriptor()
     bound = QueryMode.local(root=tmp_path, allowed_paths=[tmp_path / "in"])
-    with pytest.raises(QueryModeError, match="ACCESS_DENIED"):
+    with raises_code("ACCESS_DENIED"):
         bound.from_descriptor(text)
 
 

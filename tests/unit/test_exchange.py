@@ -28,12 +28,13 @@ from querymode.engine.plan_bytes import (
     encode_repeat,
     encode_sort,
 )
-from querymode.errors import MemoryExceededError, QueryModeError
+from querymode.errors import MemoryExceededError
 from querymode.expr.literals import encode_value
 from querymode.qmcb import decode_columnar_batch
 from querymode.schema import Schema
 from querymode.table.from_arrow import from_arrow
 from querymode.types import BOOL, INT64, DataType, encode_type
+from tests.raises import raises_code
 
 Key = tuple[bytes, bool, bool]
 
@@ -251,7 +252,7 @@ def test_computed_keys_and_filtered_rows(instance: Instance) -> None:
 def test_lanes_and_partitions_do_not_go_together(instance: Instance) -> None:
     schema = from_arrow(pa.table({"key": [1]})).schema
     engine = Engine(instance, schema, [encode_partition(2, [column_at(0)])])
-    with pytest.raises(QueryModeError, match="partitions"):
+    with raises_code("INTERNAL", match="partitions"):
         instance.query_push(engine.query, SourceKind.LANES, data=b"")
 
 
@@ -397,7 +398,7 @@ def test_a_merge_hands_out_piece_by_piece_and_starts_afresh(instance: Instance) 
                 engine.push(batch, number)
         output = instance.query_finish(engine.query)
         assert output.state == OutputState.MORE_OUTPUT
-        with pytest.raises(QueryModeError, match="not been taken"):
+        with raises_code("INTERNAL", match="not been taken"):
             engine.push(runs[0][0])
         batches = [(0, instance.read(output.address, output.size))]
         batches += engine._taken(instance.query_next(engine.query))
@@ -425,7 +426,7 @@ def test_a_merge_of_nothing(instance: Instance) -> None:
 )
 def test_plans_that_make_no_sense_are_refused(instance: Instance, steps: list[bytes]) -> None:
     schema = from_arrow(pa.table({"key": [1], "text": ["x"]})).schema
-    with pytest.raises(QueryModeError, match="refused its plan"):
+    with raises_code("INTERNAL", match="refused its plan"):
         Engine(instance, schema, steps)
 
 

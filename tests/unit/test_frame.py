@@ -11,7 +11,8 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from querymode import DataFrame, QueryMode, QueryModeError, col, lit
+from querymode import DataFrame, QueryMode, col, lit
+from tests.raises import raises_code
 
 HUNDRED = QueryMode.from_arrow(pa.table({"n": list(range(100))}))
 EMPTY = QueryMode.from_arrow(pa.table({"n": pa.array([], pa.int64()), "s": pa.array([], pa.string())}))
@@ -22,9 +23,8 @@ def numbers(frame: DataFrame) -> list[Any]:
 
 
 def refused(code: str, ask: Any) -> str:
-    with pytest.raises(QueryModeError) as caught:
+    with raises_code(code) as caught:
         ask()
-    assert caught.value.code == code
     return caught.value.message
 
 

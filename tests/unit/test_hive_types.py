@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from querymode import QueryMode, QueryModeError
+from querymode import QueryMode
+from tests.raises import raises_code
 
 NAMES = {"int64": "BIGINT", "utf8": "VARCHAR", "date": "DATE", "timestamp(us)": "TIMESTAMP"}
 
@@ -96,7 +97,7 @@ def test_frames_have_text_unless_asked(tmp_path: Path) -> None:
     assert qm.register("texts", qm.table("t")).filter("k", "eq", "2019").count() == 1
     again = qm.from_descriptor(frame.to_descriptor())
     assert str(again.dtypes()["k"]) == "int64"
-    with pytest.raises(QueryModeError, match="hive_types"):
+    with raises_code("QUERY_FAILED", match="hive_types"):
         qm.table("t", hive_types="guess")
 
 

@@ -14,7 +14,6 @@ import pytest
 from querymode import QueryMode
 from querymode._abi import ROWS_PASS, UNDIVIDED, AggregateOp, AggregatePhase, SourceKind
 from querymode.engine.instance import Instance
-from querymode.errors import QueryModeError
 from querymode.execute import query_run as local
 from querymode.execute import stage_run as stage
 from querymode.expr.nodes import Aggregate, Column
@@ -22,6 +21,7 @@ from querymode.plan.nodes import GroupBy, Scan
 from querymode.plan.wire import Wire, state_fields
 from querymode.schema import Schema
 from querymode.table.from_arrow import from_arrow
+from tests.raises import raises_code
 from tests.unit.test_exchange import Engine, instance
 
 __all__ = ["instance"]
@@ -224,14 +224,14 @@ def test_states_and_rows_for_plans_that_take_none(instance: Instance) -> None:
     step = grouped(table)
     states = Engine(instance, Schema(state_fields(step, step.input.schema)), [])
     batch = b"".join(data for _, data in Engine(instance, step.input.schema, []).push_table(table))
-    with pytest.raises(QueryModeError, match="rows alone"):
+    with raises_code("INTERNAL", match="rows alone"):
         instance.query_push(
             states.query, SourceKind.STATES_LIST, data=len(batch).to_bytes(4, "little") + batch
         )
     final = Engine(instance, step.input.schema, final_plan(step).steps)
-    with pytest.raises(QueryModeError, match="2 columns for a plan of 3"):
+    with raises_code("SCHEMA_MISMATCH", match="2 columns for a plan of 3"):
         instance.query_push(
             final.query, SourceKind.STATES_LIST, data=len(batch).to_bytes(4, "little") + batch
         )
-    with pytest.raises(QueryModeError, match="refused its plan"):
+    with raises_code("INTERNAL", match="refused its plan"):
         Engine(instance, step.input.schema, lane_steps(step)[:1])

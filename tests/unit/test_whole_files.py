@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from querymode import QueryMode, QueryModeError
+from querymode import QueryMode
 from querymode.catalog.files import open_table
 from querymode.cli import main
 from querymode.store.fetch import IoGate
 from querymode.store.options import StoreOptions
+from tests.raises import raises_code
 
 ROWS = 50_000
 
@@ -108,19 +109,16 @@ def test_it_is_counted(server: Server, url: str, tmp_path: Path) -> None:
     gate = IoGate()
     open_table(url, gate=gate)
     assert gate.byte_count >= size
-    with pytest.raises(QueryModeError) as caught:
+    with raises_code("BUDGET_EXCEEDED"):
         open_table(url, gate=IoGate(max_bytes=size - 1))
-    assert caught.value.code == "BUDGET_EXCEEDED"
-    with pytest.raises(QueryModeError, match="whole_file_limit") as caught:
+    with raises_code("QUERY_FAILED", match="whole_file_limit"):
         open_table(url, StoreOptions({"whole_file_limit": size - 1}))
-    assert caught.value.code == "QUERY_FAILED"
 
 
 def test_it_is_memory(tmp_path: Path, server: Server, url: str) -> None:
     (tmp_path / "large.parquet").write_bytes(b"PAR1" + bytes(40 << 20))
-    with pytest.raises(QueryModeError) as caught:
+    with raises_code("MEMORY_EXCEEDED"):
         QueryMode.local(memory="32MiB").table(url.replace("a.par", "large.par"))
-    assert caught.value.code == "MEMORY_EXCEEDED"
 
 
 def test_a_file_that_changed_within_a_second(server: Server, url: str, tmp_path: Path) -> None:
