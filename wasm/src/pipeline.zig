@@ -14,6 +14,7 @@ const abi = @import("abi.zig");
 const batch_export = @import("batch_export.zig");
 const bitmap = @import("core/bitmap.zig");
 const column_module = @import("core/column.zig");
+const demand = @import("plan/demand.zig");
 const expression_module = @import("plan/expression.zig");
 const group_keys = @import("operator/group_keys.zig");
 const interrupt = @import("core/interrupt.zig");
@@ -342,18 +343,12 @@ pub const Query = struct {
 
     // ---- for scans, which make their own chunks ----
 
-    /// Filters before anything else: a scan evaluates them itself, before it decodes the rest.
-    pub fn leading_filters(self: *const Query) usize {
-        for (self.operators, 0..) |operator, i| if (operator != .filter) return i;
-        return self.operators.len;
-    }
-
     /// A top-k's bound on a column of the input: rows behind it cannot be in the answer any more. Rows
     /// that are equal to it may be, so a row group is left out only if all of it lies behind.
     pub const Threshold = struct { column: u32, descending: bool, nulls_first: bool, value: Column };
 
     pub fn top_k_threshold(self: *const Query, arena: std.mem.Allocator) Error!?Threshold {
-        const first = self.leading_filters();
+        const first = demand.leading_filters(self.plan.nodes);
         if (first == self.operators.len or self.operators[first] != .sort) return null;
         const sort = &self.operators[first].sort;
         const top_k = if (sort.top_k) |*top_k| top_k else return null;

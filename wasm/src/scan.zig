@@ -24,6 +24,7 @@ const bitmap = @import("core/bitmap.zig");
 const bloom = @import("format/parquet/bloom.zig");
 const column_chunk = @import("format/parquet/column_chunk.zig");
 const column_module = @import("core/column.zig");
+const demand = @import("plan/demand.zig");
 const expression_module = @import("plan/expression.zig");
 const interrupt = @import("core/interrupt.zig");
 const metadata = @import("format/parquet/metadata.zig");
@@ -217,7 +218,7 @@ pub const Scan = struct {
             .readers = &.{},
             .leaves = &.{},
             .builders = &.{},
-            .filter_count = query.leading_filters(),
+            .filter_count = demand.leading_filters(query.plan.nodes),
             .filtered = &.{},
             .ranges = &.{},
         };
@@ -230,12 +231,12 @@ pub const Scan = struct {
         self.options.ranges = &.{}; // the caller's
         self.picks_rows = options.ranges.len > 0;
         self.filtered = try arena.alloc(bool, inputs.len);
-        @memset(self.filtered, false);
-        for (query.plan.nodes[0..self.filter_count]) |*node| node.step.filter.mark_columns(self.filtered);
+        const following = query.plan.nodes[self.filter_count..];
+        demand.mark_filtered(query.plan.nodes[0..self.filter_count], self.filtered);
         self.used = try arena.alloc(bool, inputs.len);
-        mark_used(query, self.filter_count, self.used);
+        demand.mark_used(following, self.used);
         self.keys = try arena.alloc(bool, inputs.len);
-        try mark_keys(arena, query, self.filter_count, self.keys);
+        try demand.mark_keys(arena, query.plan.input, following, self.keys);
         self.known = try arena.alloc(Known, inputs.len);
         self.large = try arena.alloc(u64, inputs.len);
         try self.open_readers(arena);
@@ -249,7 +250,9 @@ pub const Scan = struct {
 
     fn open_terms(self: *Scan, arena: std.mem.Allocator) Error!void {
         var terms: std.ArrayList(Term) = .empty;
-        for (self.query.plan.nodes[0..self.filter_count]) |*node| try self.add_terms(arena, &terms, &node.step.filter);
+        for (self.query.plan.nodes[0..self.filter_count]) |*node| {
+            try self.add_terms(arena, &terms, node.predicate().?);
+        }
         std.mem.sort(Term, terms.items, {}, Term.before);
         self.terms = terms.items;
     }
@@ -278,11 +281,7 @@ pub const Scan = struct {
     }
 
     fn find_extreme(self: *const Scan) ?u32 {
-        const nodes = self.query.plan.nodes;
-        if (self.filter_count == nodes.len or nodes[self.filter_count].step != .aggregate) return null;
-        const aggregate = &nodes[self.filter_count].step.aggregate;
-        if (aggregate.keys.len > 0 or aggregate.phase == .final) return null;
-        for (aggregate.calls) |*call| if (call.op != .min and call.op != .max) return null;
+        if (!demand.only_extremes(self.query.plan.nodes[self.filter_count..])) return null;
         if (std.mem.countScalar(bool, self.used, true) != 1) return null;
         const input = std.mem.findScalar(bool, self.used, true).?;
         const reader = &(self.readers[input] orelse return null);
@@ -1303,72 +1302,6 @@ fn find_span(leaf: *const ChunkReader, span: metadata.Span) ?[]const u8 {
 fn not_fetched() error{InvalidPlan} {
     interrupt.describe("the host has not fetched what was asked for", .{});
     return error.InvalidPlan;
-}
-
-/// Inputs that steps behind the filters name: all of them, until a step makes columns of its own.
-fn mark_used(query: *const Query, filter_count: usize, used: []bool) void {
-    @memset(used, false);
-    const following = if (filter_count < query.plan.nodes.len) &query.plan.nodes[filter_count].step else {
-        @memset(used, true);
-        return;
-    };
-    switch (following.*) {
-        .project => |items| for (items) |*item| item.expression.mark_columns(used),
-        .aggregate => |*aggregate| {
-            for (aggregate.keys) |*key| key.expression.mark_columns(used);
-            for (aggregate.arguments) |*argument| argument.mark_columns(used);
-        },
-        .join => |*join| {
-            for (join.keys) |*key| key.mark_columns(used);
-            for (join.picks) |pick| if (pick.side == .input) {
-                used[pick.column] = true;
-            };
-            if (join.residual) |residual| for (used, residual.named[0..used.len]) |*mark, named| {
-                mark.* = mark.* or named;
-            };
-        },
-        .filter, .sort, .limit, .gather, .partition, .merge, .repeat, .build, .digest => @memset(used, true),
-    }
-}
-
-/// Inputs that are texts, and of which all steps up to an aggregate only pass on that they are its keys.
-fn mark_keys(arena: std.mem.Allocator, query: *const Query, filter_count: usize, keys: []bool) Error!void {
-    for (keys, query.plan.input) |*is_key, field| is_key.* = field.type.layout() == .bytes;
-    // Which input a column of the current step is.
-    var origins = try arena.alloc(?u32, keys.len);
-    for (origins, 0..) |*origin, i| origin.* = @intCast(i);
-    const reads = try arena.alloc(bool, keys.len);
-    for (query.plan.nodes[filter_count..]) |*node| switch (node.step) {
-        .filter => |*predicate| unmark(keys, origins, predicate),
-        .project => |items| {
-            const next = try arena.alloc(?u32, items.len);
-            for (next, items) |*origin, *item| {
-                origin.* = if (item.expression.node == .column) origins[item.expression.node.column] else null;
-                if (origin.* == null) unmark(keys, origins, &item.expression);
-            }
-            origins = next;
-        },
-        .aggregate => |*aggregate| {
-            for (aggregate.arguments) |*argument| unmark(keys, origins, argument);
-            @memset(reads, false);
-            for (aggregate.keys) |*key| {
-                const origin = if (key.expression.node == .column) origins[key.expression.node.column] else null;
-                if (origin) |input| reads[input] = true else unmark(keys, origins, &key.expression);
-            }
-            for (keys, reads) |*is_key, read| is_key.* = is_key.* and read;
-            return;
-        },
-        else => break,
-    };
-    @memset(keys, false);
-}
-
-fn unmark(keys: []bool, origins: []const ?u32, expression: *const Expression) void {
-    if (expression.node == .column) if (origins[expression.node.column]) |input| {
-        keys[input] = false;
-    };
-    var children = expression.children();
-    while (children.next()) |child| unmark(keys, origins, child);
 }
 
 fn looks_up(expression: *const Expression) bool {

@@ -124,6 +124,7 @@ test {
     _ = @import("parquet_mutate.zig");
     _ = @import("pipeline.zig");
     _ = @import("plan/aggregate_parser.zig");
+    _ = @import("plan/demand.zig");
     _ = @import("plan/expression.zig");
     _ = @import("plan/expression_parser.zig");
     _ = @import("plan/function.zig");

@@ -80,6 +80,11 @@ pub const Node = struct {
     step: Step,
     /// What comes out of this step.
     output: []const Field,
+
+    /// Of a step that only chooses rows: those for which this is TRUE.
+    pub fn predicate(self: *const Node) ?*const Expression {
+        return if (self.step == .filter) &self.step.filter else null;
+    }
 };
 
 pub const Plan = struct {
