@@ -26,7 +26,7 @@ const Arena = @import("core/arena.zig").Arena;
 const Cursor = @import("core/cursor.zig").Cursor;
 const File = @import("format/parquet/file.zig").File;
 const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
-const JoinTable = @import("operator/join_table.zig").JoinTable;
+const JoinTable = @import("lookup/join_table.zig").JoinTable;
 const Status = abi.Status;
 
 const Error = pipeline.Error || qmcb.Error || batch_import.Error || csv.Error || json.Error || scan_module.Error || scan_request.Error || flatten.Error || page_list.Error || error{InvalidHandle};

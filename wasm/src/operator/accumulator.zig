@@ -15,7 +15,7 @@ const moments_module = @import("accumulate/moments.zig");
 const picks_module = @import("accumulate/picks.zig");
 const plan_module = @import("../plan/plan.zig");
 const quantiles = @import("accumulate/quantiles.zig");
-const rows_module = @import("accumulate/rows.zig");
+const rows_module = @import("../lookup/rows.zig");
 const schema = @import("../core/schema.zig");
 const sums_module = @import("accumulate/sums.zig");
 const Call = plan_module.AggregateCall;
@@ -174,7 +174,7 @@ pub const Accumulator = union(Kind) {
 fn rows_of(arena: std.mem.Allocator, chunk: *const Chunk) error{OutOfMemory}!Rows {
     const zeros = try arena.alloc(u32, chunk.selected_count());
     @memset(zeros, 0);
-    const rows = if (chunk.selection == null) null else try rows_module.selected_rows(arena, chunk);
+    const rows = if (chunk.selection == null) null else try chunk.selected_rows(arena);
     return .{ .rows = rows, .groups = zeros, .group_count = 1 };
 }
 

@@ -23,18 +23,16 @@ const counts_module = @import("accumulate/counts.zig");
 const expression_module = @import("../plan/expression.zig");
 const interrupt = @import("../core/interrupt.zig");
 const plan_module = @import("../plan/plan.zig");
-const rows_module = @import("accumulate/rows.zig");
+const rows_module = @import("../lookup/rows.zig");
 const schema = @import("../core/schema.zig");
 const Accumulator = accumulator_module.Accumulator;
 const Arena = @import("../core/arena.zig").Arena;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
 const Counts = counts_module.Counts;
-const GroupTable = @import("group_table.zig").GroupTable;
+const GroupTable = @import("../lookup/group_table.zig").GroupTable;
 const Rows = rows_module.Rows;
 const assert = std.debug.assert;
-
-pub const selected_rows = rows_module.selected_rows;
 
 pub const Error = error{ Cancelled, OutOfMemory, OutOfRange, NotSupported, TooLarge };
 
@@ -226,7 +224,7 @@ pub const AggregateOperator = struct {
         const arena = input.arena;
         const columns = try arena.alloc(Column, self.node.keys.len);
         for (columns, self.node.keys) |*column, *key| column.* = try expression_module.evaluate(arena, &key.expression, input.chunk);
-        const rows = if (input.chunk.selection == null) null else try selected_rows(arena, input.chunk);
+        const rows = if (input.chunk.selection == null) null else try input.chunk.selected_rows(arena);
         const groups = try arena.alloc(u32, input.chunk.selected_count());
         const table = &self.groups.?;
         if (self.passes) {
@@ -298,7 +296,7 @@ pub const AggregateOperator = struct {
             chunk.selection = try expression_module.select(arena, &self.node.arguments[place], &chunk);
         }
         if (set.distinct) |place| {
-            const rows = try selected_rows(arena, &chunk);
+            const rows = try chunk.selected_rows(arena);
             const zeros = try arena.alloc(u32, rows.len);
             @memset(zeros, 0);
             const all: Rows = .{ .rows = rows, .groups = zeros, .group_count = 1 };

@@ -21,10 +21,9 @@ const boolean = @import("../kernel/boolean.zig");
 const column_module = @import("../core/column.zig");
 const expression_module = @import("../plan/expression.zig");
 const interrupt = @import("../core/interrupt.zig");
-const join_table = @import("join_table.zig");
+const join_table = @import("../lookup/join_table.zig");
 const plan_module = @import("../plan/plan.zig");
 const schema = @import("../core/schema.zig");
-const selected_rows = @import("aggregate.zig").selected_rows;
 const take_values = @import("../kernel/take.zig").take_values;
 const take_rows = @import("../core/column_builder.zig").take_rows;
 const Arena = @import("../core/arena.zig").Arena;
@@ -36,7 +35,7 @@ const Places = join_table.Places;
 const JoinTable = join_table.JoinTable;
 const assert = std.debug.assert;
 const chunk_rows = expression_module.chunk_rows;
-const empty_bits = @import("join_probe.zig").empty_bits;
+const empty_bits = @import("../lookup/join_probe.zig").empty_bits;
 const none = join_table.none;
 
 pub const Error = error{ Cancelled, OutOfMemory, OutOfRange, NotSupported, TooLarge };
@@ -428,7 +427,7 @@ fn selected_bits(chunk: *const Chunk) ?[]const u8 {
 
 /// All selected rows: those without a match have one that is `none`.
 fn with_misses(arena: std.mem.Allocator, chunk: *const Chunk, found: *const Found) Error!Found {
-    const rows = try selected_rows(arena, chunk);
+    const rows = try chunk.selected_rows(arena);
     var all: Found = try .init(arena, rows.len);
     var at: usize = 0;
     for (rows, 0..) |row, i| {
@@ -455,7 +454,7 @@ fn unmatched_rows(arena: std.mem.Allocator, chunk: *const Chunk, matched: []cons
 
 const testing = std.testing;
 const abi = @import("../abi.zig");
-const group_keys = @import("group_keys.zig");
+const group_keys = @import("../lookup/group_keys.zig");
 const hash = @import("../kernel/hash.zig");
 const join_parser = @import("../plan/join_parser.zig");
 const random_rows = @import("random_rows.zig");

@@ -18,7 +18,6 @@ const keyed_rows = @import("keyed_rows.zig");
 const plan_module = @import("../plan/plan.zig");
 const row_order = @import("row_order.zig");
 const schema = @import("../core/schema.zig");
-const selected_rows = @import("aggregate.zig").selected_rows;
 const Arena = @import("../core/arena.zig").Arena;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
@@ -149,7 +148,7 @@ pub const MergeOperator = struct {
         const columns = try self.keyed.columns(arena, chunk);
         if (chunk.selection != null) {
             const run = try self.run_of(number);
-            const rows = try selected_rows(arena, chunk);
+            const rows = try chunk.selected_rows(arena);
             for (run.rows, columns) |*builder, *column| try builder.append_indices(column, rows);
             return;
         }

@@ -16,7 +16,6 @@ const interrupt = @import("../core/interrupt.zig");
 const keyed_rows = @import("keyed_rows.zig");
 const plan_module = @import("../plan/plan.zig");
 const schema = @import("../core/schema.zig");
-const selected_rows = @import("aggregate.zig").selected_rows;
 const Arena = @import("../core/arena.zig").Arena;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
@@ -219,7 +218,7 @@ const Deal = struct {
     sorted: ?[]const u32 = null,
 
     fn init(arena: std.mem.Allocator, operator: *const PartitionOperator, chunk: *const Chunk) Error!Deal {
-        const rows: ?[]const u32 = if (chunk.selection == null) null else try selected_rows(arena, chunk);
+        const rows: ?[]const u32 = if (chunk.selection == null) null else try chunk.selected_rows(arena);
         const numbers = try arena.alloc(u16, chunk.selected_count());
         if (operator.keys.len == 0) {
             @memset(numbers, 0);

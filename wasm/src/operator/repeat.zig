@@ -2,7 +2,6 @@
 //! back this way.
 const std = @import("std");
 const expression_module = @import("../plan/expression.zig");
-const selected_rows = @import("aggregate.zig").selected_rows;
 const Arena = @import("../core/arena.zig").Arena;
 const Chunk = expression_module.Chunk;
 const Expression = expression_module.Expression;
@@ -15,7 +14,7 @@ pub const Repeater = struct {
 
     pub fn init(arena: std.mem.Allocator, count: *const Expression, chunk: *const Chunk) expression_module.Error!Repeater {
         const counts = try expression_module.evaluate(arena, count, chunk);
-        const rows = try selected_rows(arena, chunk);
+        const rows = try chunk.selected_rows(arena);
         const left = try arena.alloc(i64, rows.len);
         for (left, rows) |*to, row| to.* = if (counts.is_valid(row)) counts.values(i64)[row] else 0;
         return .{ .rows = rows, .left = left };

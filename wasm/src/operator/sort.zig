@@ -12,7 +12,6 @@ const keyed_rows = @import("keyed_rows.zig");
 const plan_module = @import("../plan/plan.zig");
 const row_order = @import("row_order.zig");
 const schema = @import("../core/schema.zig");
-const selected_rows = @import("aggregate.zig").selected_rows;
 const Arena = @import("../core/arena.zig").Arena;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
@@ -60,7 +59,7 @@ pub const SortOperator = struct {
         else if (chunk.selection == null)
             null
         else
-            try selected_rows(arena, chunk);
+            try chunk.selected_rows(arena);
         const count = if (rows) |some| some.len else chunk.row_count;
         if (count > std.math.maxInt(u32) - self.row_count) return error.TooLarge;
         for (self.rows, columns) |*builder, *column| {

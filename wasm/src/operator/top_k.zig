@@ -14,7 +14,6 @@ const column_module = @import("../core/column.zig");
 const expression_module = @import("../plan/expression.zig");
 const keyed_rows = @import("keyed_rows.zig");
 const row_order = @import("row_order.zig");
-const selected_rows = @import("aggregate.zig").selected_rows;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
 const ColumnBuilder = column_builder.ColumnBuilder;
@@ -87,8 +86,8 @@ pub const TopK = struct {
         if (self.limit == 0) return &.{};
         const uncut = 4 * @as(u64, self.limit) + uncut_rows;
         if (!self.known) {
-            if (chunk.selected_count() > uncut) return try self.cut(arena, chunk, columns, try selected_rows(arena, chunk));
-            return if (chunk.selection == null) null else try selected_rows(arena, chunk);
+            if (chunk.selected_count() > uncut) return try self.cut(arena, chunk, columns, try chunk.selected_rows(arena));
+            return if (chunk.selection == null) null else try chunk.selected_rows(arena);
         }
         const rows = try self.within(arena, self.bound, self.strict, chunk, columns);
         return if (rows.len > uncut) try self.cut(arena, chunk, columns, rows) else rows;

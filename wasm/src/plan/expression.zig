@@ -19,7 +19,7 @@ const in_list = @import("../kernel/in_list.zig");
 const interrupt = @import("../core/interrupt.zig");
 const column_module = @import("../core/column.zig");
 const like = @import("../kernel/like.zig");
-const join_table = @import("../operator/join_table.zig");
+const join_table = @import("../lookup/join_table.zig");
 const Interval = @import("../core/interval.zig").Interval;
 const JoinTable = join_table.JoinTable;
 const schema = @import("../core/schema.zig");
@@ -47,6 +47,18 @@ pub const Chunk = struct {
 
     pub fn selected_count(self: *const Chunk) u32 {
         return if (self.selection) |selection| selection.count else self.row_count;
+    }
+
+    /// The numbers of the rows that are still in.
+    pub fn selected_rows(self: *const Chunk, arena: std.mem.Allocator) error{OutOfMemory}![]const u32 {
+        const rows = try arena.alloc(u32, self.selected_count());
+        if (self.selection) |selection| {
+            const found = bitmap.indices(selection.bits, self.row_count, rows);
+            std.debug.assert(found == rows.len);
+        } else for (rows, 0..) |*row, i| {
+            row.* = @intCast(i);
+        }
+        return rows;
     }
 };
 

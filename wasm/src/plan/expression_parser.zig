@@ -33,7 +33,7 @@ const Column = column_module.Column;
 const DataType = schema.DataType;
 const Expression = expression_module.Expression;
 const Field = schema.Field;
-const JoinTable = @import("../operator/join_table.zig").JoinTable;
+const JoinTable = @import("../lookup/join_table.zig").JoinTable;
 
 pub const Error = error{ InvalidFormat, InvalidFilter, InvalidAggregate, NotSupported, OutOfMemory };
 

@@ -10,7 +10,7 @@ const schema = @import("../../core/schema.zig");
 const Arena = @import("../../core/arena.zig").Arena;
 const Column = column_module.Column;
 const ColumnBuilder = @import("../../core/column_builder.zig").ColumnBuilder;
-const Rows = @import("rows.zig").Rows;
+const Rows = @import("../../lookup/rows.zig").Rows;
 
 pub const Error = error{ Cancelled, OutOfMemory, TooLarge };
 

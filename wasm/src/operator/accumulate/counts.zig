@@ -8,7 +8,7 @@ const column_module = @import("../../core/column.zig");
 const grouped = @import("../../kernel/grouped.zig");
 const Arena = @import("../../core/arena.zig").Arena;
 const Column = column_module.Column;
-const Rows = @import("rows.zig").Rows;
+const Rows = @import("../../lookup/rows.zig").Rows;
 
 pub fn List(comptime T: type) type {
     return std.array_list.Aligned(T, .fromByteUnits(column_module.alignment));

@@ -12,7 +12,7 @@ const Arena = @import("../../core/arena.zig").Arena;
 const Column = column_module.Column;
 const ColumnBuilder = @import("../../core/column_builder.zig").ColumnBuilder;
 const List = counts_module.List;
-const Rows = @import("rows.zig").Rows;
+const Rows = @import("../../lookup/rows.zig").Rows;
 
 pub const Error = error{ OutOfMemory, TooLarge };
 

@@ -5,17 +5,14 @@
 //! int64, float64 or int128, with a neutral value in the place of NULL. A column that is this
 //! already is taken as it lies.
 const std = @import("std");
-const bitmap = @import("../../core/bitmap.zig");
-const column_module = @import("../../core/column.zig");
-const expression_module = @import("../../plan/expression.zig");
-const schema = @import("../../core/schema.zig");
-const widen_half = @import("../../kernel/cast.zig").widen_half;
-const Arena = @import("../../core/arena.zig").Arena;
-const Chunk = expression_module.Chunk;
+const bitmap = @import("../core/bitmap.zig");
+const column_module = @import("../core/column.zig");
+const schema = @import("../core/schema.zig");
+const widen_half = @import("../kernel/cast.zig").widen_half;
+const Arena = @import("../core/arena.zig").Arena;
 const Column = column_module.Column;
 const DataType = schema.DataType;
 const Scalar = schema.Scalar;
-const assert = std.debug.assert;
 
 pub const Rows = struct {
     /// The chunk's row of each; null: rows 0, 1, 2, …
@@ -57,18 +54,6 @@ pub const Rows = struct {
         return if (column.validity) |bits| self.part(arena, bits, null) else self.*;
     }
 };
-
-/// Rows that are still in.
-pub fn selected_rows(arena: std.mem.Allocator, chunk: *const Chunk) error{OutOfMemory}![]const u32 {
-    const rows = try arena.alloc(u32, chunk.selected_count());
-    if (chunk.selection) |selection| {
-        const found = bitmap.indices(selection.bits, chunk.row_count, rows);
-        assert(found == rows.len);
-    } else for (rows, 0..) |*row, i| {
-        row.* = @intCast(i);
-    }
-    return rows;
-}
 
 /// Integers of up to 64 bits (bools too). A u64 is what its bits are as an i64: callers look at them.
 pub fn integers(arena: std.mem.Allocator, column: *const Column, rows: *const Rows, neutral: i64) error{OutOfMemory}![]const i64 {
