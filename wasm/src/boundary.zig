@@ -442,11 +442,10 @@ pub fn qm_file_close(file: u32) callconv(.c) Status {
 
 /// The one filter of a plan over statistics.
 fn prune_filter(query: *const pipeline.Query) Error!*const @import("plan/expression.zig").Expression {
-    if (query.plan.nodes.len != 1 or query.plan.nodes[0].step != .filter) {
-        interrupt.describe("a plan over statistics is one filter", .{});
-        return error.InvalidPlan;
-    }
-    return &query.plan.nodes[0].step.filter;
+    const nodes = query.plan.nodes;
+    if (nodes.len == 1) if (nodes[0].predicate()) |predicate| return predicate;
+    interrupt.describe("a plan over statistics is one filter", .{});
+    return error.InvalidPlan;
 }
 
 fn bound_types(arena: std.mem.Allocator, query: *const pipeline.Query) Error![]schema.DataType {

@@ -121,7 +121,7 @@ const Reading = struct {
         defer if (pruning) |open| open.close();
         if (pruning) |open| try self.look_around(arena.allocator(), open, filter.?);
         const prune_by: ?scan_module.Prune = if (pruning) |open| .{
-            .predicate = &open.plan.nodes[0].step.filter,
+            .predicate = open.plan.nodes[0].predicate().?,
             .bindings = &.{.{ .leaf = filter.?.leaf }},
             .probes = try write_probes(arena.allocator(), &filter.?),
             .types = &.{filter.?.type},
@@ -138,7 +138,7 @@ const Reading = struct {
     fn look_around(self: *Reading, arena: Allocator, pruning: *Query, filter: Filter) Error!void {
         const file = self.file;
         const columns = try prune.group_columns(arena, file, &.{.{ .leaf = filter.leaf }}, &.{filter.type});
-        _ = try prune.survivors(arena, &pruning.plan.nodes[0].step.filter, columns, file.footer.row_group_count);
+        _ = try prune.survivors(arena, pruning.plan.nodes[0].predicate().?, columns, file.footer.row_group_count);
         defer self.release_all();
         for (0..@min(file.footer.row_group_count, 4)) |group| {
             const chunk = file.footer.chunk(@intCast(group), filter.leaf);

@@ -12,28 +12,19 @@
 const std = @import("std");
 const abi = @import("abi.zig");
 const batch_export = @import("batch_export.zig");
-const bitmap = @import("core/bitmap.zig");
 const column_module = @import("core/column.zig");
-const demand = @import("plan/demand.zig");
 const expression_module = @import("plan/expression.zig");
-const group_keys = @import("lookup/group_keys.zig");
 const interrupt = @import("core/interrupt.zig");
 const plan_module = @import("plan/plan.zig");
+const protocol = @import("operator/protocol.zig");
 const qmcb = @import("qmcb.zig");
+const registry = @import("operator/registry.zig");
 const schema = @import("core/schema.zig");
-const join_module = @import("operator/join.zig");
-const AggregateOperator = @import("operator/aggregate.zig").AggregateOperator;
 const Arena = @import("core/arena.zig").Arena;
 const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
-const DigestOperator = @import("operator/digest.zig").DigestOperator;
 const JoinTable = @import("lookup/join_table.zig").JoinTable;
-const MergeOperator = @import("operator/merge.zig").MergeOperator;
-const PartitionOperator = @import("operator/partition.zig").PartitionOperator;
-const repeat = @import("operator/repeat.zig");
-const SortOperator = @import("operator/sort.zig").SortOperator;
-const Selected = @import("core/column_builder.zig").Selected;
+const Operator = registry.Operator;
 const take_rows = @import("core/column_builder.zig").take_rows;
-const take_selected = @import("core/column_builder.zig").take_selected;
 const Batch = column_module.Batch;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
@@ -51,44 +42,8 @@ pub const Error = error{
     TooLarge,
 };
 
-/// Collected rows wait for company until they are worth a hand-over …
+/// Collected rows wait for company until they are worth a hand-over.
 const output_size_min = 1 << 20;
-/// … and are encoded, whatever comes, before they take more than this, or what the host allows.
-const output_size_max = 16 << 20;
-
-fn output_limit() u64 {
-    const size = interrupt.control.output_size;
-    return if (size == 0) output_size_max else @min(size, output_size_max);
-}
-
-/// A partition's rows leave when they take this much, or when those of all partitions together take as
-/// much as so many batches may.
-const partition_size = 1 << 20;
-const partition_outputs = 2;
-/// Groups of a lane that leave as one batch: handing over a batch takes longer than a few hundred groups.
-const undivided_rows = 16 * 1024;
-/// Rows that a partition gets of a chunk on average: for fewer the work on each partition shows.
-const partition_rows = 64;
-
-/// Rows of a chunk that is only reduced, where the cost of a chunk shows: a few microseconds' work.
-const reduce_rows: u32 = 1 << 17;
-
-const LimitState = struct { skip: u64, remaining: u64 };
-
-const Operator = union(enum) {
-    filter: *const expression_module.Expression,
-    project: []const plan_module.Named,
-    limit: LimitState,
-    gather,
-    aggregate: AggregateOperator,
-    sort: SortOperator,
-    join: join_module.JoinOperator,
-    build: join_module.BuildOperator,
-    partition: PartitionOperator,
-    merge: MergeOperator,
-    repeat: *const expression_module.Expression,
-    digest: DigestOperator,
-};
 
 /// `need_bytes` and `again` are a scan's.
 pub const State = enum { need_input, more_output, done, need_bytes, again };
@@ -118,8 +73,6 @@ pub const Query = struct {
     names: []const []const u8,
     collector: []ColumnBuilder,
     collected_rows: u32 = 0,
-    /// Where rows go that an aggregate before a partition lets pass.
-    row_parts: ?PartitionOperator = null,
     pending: std.ArrayList(Piece) = .empty,
     /// Handed out by the last call.
     lent: ?Piece = null,
@@ -138,7 +91,10 @@ pub const Query = struct {
     /// A limit is used up: more input changes nothing.
     saturated: bool = false,
     finished: bool = false,
-    /// The input has ended and all that comes of it waits. Merges come piece by piece.
+    /// The operator whose answer is being taken, and whether it knows that its input has ended.
+    ending: usize = 0,
+    has_ended: bool = false,
+    /// The input has ended and all that comes of it waits. Some answers come piece by piece.
     completed: bool = false,
     /// The run of a merge that the batch belongs to.
     run_number: u32 = 0,
@@ -162,7 +118,7 @@ pub const Query = struct {
         const arena = self.arena.allocator();
         self.tables = try arena.dupe(*JoinTable, tables);
         for (self.tables) |table| _ = table.retain();
-        self.plan = try plan_module.parse(arena, try arena.dupe(u8, plan_bytes), self.tables);
+        self.plan = try plan_module.parse(arena, try arena.dupe(u8, plan_bytes), self.tables, &registry.rules);
         try self.open_operators(arena);
         try self.open_collector(arena);
         self.direct = try self.find_direct(arena);
@@ -175,31 +131,18 @@ pub const Query = struct {
         @memset(self.row_counts, 0);
         var fields = self.plan.input;
         for (operators, self.plan.nodes, 0..) |*operator, *node, i| {
-            operator.* = switch (node.step) {
-                .filter => |*predicate| .{ .filter = predicate },
-                .project => |items| .{ .project = items },
-                .limit => |limit| .{ .limit = .{ .skip = limit.offset, .remaining = limit.count } },
-                .gather => .gather,
-                .aggregate => |*aggregate| .{ .aggregate = try .init(self.gpa, arena, aggregate) },
-                .sort => |*sort| .{ .sort = try .init(self.gpa, arena, sort, fields) },
-                .join => |*join| .{ .join = .init(self.gpa, join) },
-                .build => |*build| .{ .build = try .init(self.gpa, arena, build, fields) },
-                .partition => |*partition| .{ .partition = try .init(self.gpa, arena, partition, fields) },
-                .merge => |*merge| .{ .merge = try .init(self.gpa, arena, merge, fields) },
-                .repeat => |*count| .{ .repeat = count },
-                .digest => .{ .digest = .{} },
+            const opening: protocol.Opening = .{
+                .gpa = self.gpa,
+                .arena = arena,
+                .input = fields,
+                .before = self.plan.nodes[0..i],
+                .behind = self.plan.nodes[i + 1 ..],
             };
+            operator.* = try .open(&opening, node);
             self.operators = operators[0 .. i + 1];
-            if (operator.* == .gather) self.gathers = true;
-            if (node.step == .aggregate and node.step.aggregate.rows_pass) try self.open_row_parts(arena, i, fields);
+            if (node.rule.facts.gathers) self.gathers = true;
             fields = node.output;
         }
-    }
-
-    fn open_row_parts(self: *Query, arena: std.mem.Allocator, place: usize, fields: []const schema.Field) Error!void {
-        const nodes = self.plan.nodes;
-        if (place + 2 != nodes.len or nodes[place + 1].step != .partition) return refuse("rows that pass with no partition behind");
-        self.row_parts = try .init_rows(self.gpa, arena, &nodes[place].step.aggregate, @intCast(nodes[place + 1].step.partition.count), fields);
     }
 
     fn open_collector(self: *Query, arena: std.mem.Allocator) Error!void {
@@ -248,16 +191,7 @@ pub const Query = struct {
     }
 
     fn release(self: *Query) void {
-        for (self.operators) |*operator| switch (operator.*) {
-            .aggregate => |*aggregate| aggregate.deinit(),
-            .sort => |*sort| sort.deinit(),
-            .join => |*join| join.deinit(),
-            .build => |*build| build.table.release(),
-            .partition => |*partition| partition.deinit(),
-            .merge => |*merge| merge.deinit(),
-            .filter, .project, .limit, .gather, .repeat, .digest => {},
-        };
-        if (self.row_parts) |*partition| partition.deinit();
+        for (self.operators) |*operator| operator.close();
         for (self.tables) |table| table.release();
         self.free_builders(self.collector);
         self.take_back();
@@ -271,17 +205,9 @@ pub const Query = struct {
 
     /// Ready for the next lane: the plan stays, what was computed goes.
     fn restart(self: *Query) Error!void {
-        for (self.operators, self.plan.nodes) |*operator, *node| switch (operator.*) {
-            .aggregate => |*aggregate| try aggregate.reset(),
-            .sort => |*sort| sort.reset(),
-            .partition => |*partition| partition.reset(),
-            .merge => |*merge| merge.reset(),
-            .limit => operator.* = .{ .limit = .{ .skip = node.step.limit.offset, .remaining = node.step.limit.count } },
-            .filter, .project, .gather, .join, .repeat => {},
-            .build => unreachable, // `refuse_ended`
-            .digest => |*digest| digest.* = .{},
-        };
-        if (self.row_parts) |*partition| partition.reset();
+        for (self.operators) |*operator| try operator.reset();
+        self.ending = 0;
+        self.has_ended = false;
         assert(self.collected_rows == 0);
         self.emitted = false;
         self.saturated = false;
@@ -295,11 +221,9 @@ pub const Query = struct {
         if (self.finished and self.built() != null) return refuse("the build is finished");
     }
 
-    /// What a plan that ends in `build` has collected.
+    /// What the plan has built, if that is what it ends in.
     fn built(self: *const Query) ?*JoinTable {
-        if (self.operators.len == 0) return null;
-        const last = &self.operators[self.operators.len - 1];
-        return if (last.* == .build) last.build.table else null;
+        return if (self.operators.len > 0) self.operators[self.operators.len - 1].table() else null;
     }
 
     /// The table of a finished build, for other queries.
@@ -323,7 +247,7 @@ pub const Query = struct {
             try self.emit_direct(batch, self.direct.?);
         } else {
             try self.push_chunks(&self.scratch, batch.columns, batch.row_count, 0);
-            if (!self.gathers and self.collected_size() >= @min(output_size_min, output_limit())) try self.encode_collected();
+            if (!self.gathers and self.collected_size() >= @min(output_size_min, protocol.output_limit())) try self.encode_collected();
         }
         return self.saturated;
     }
@@ -333,7 +257,8 @@ pub const Query = struct {
         try self.refuse_ended();
         errdefer self.failed = true;
         const nodes = self.plan.nodes;
-        if (nodes.len < 2 or nodes[0].step != .aggregate or nodes[0].step.aggregate.phase != .partial) return refuse("states for a plan that takes rows alone");
+        const ask = if (nodes.len < 2) null else nodes[0].rule.hands_on_states;
+        if (ask == null or !ask.?(nodes[0].step)) return refuse("states for a plan that takes rows alone");
         if (self.finished) try self.restart();
         try check_input(batch, nodes[0].output);
         try self.push_chunks(&self.scratch, batch.columns, batch.row_count, 1);
@@ -341,22 +266,6 @@ pub const Query = struct {
     }
 
     // ---- for scans, which make their own chunks ----
-
-    /// A top-k's bound on a column of the input: rows behind it cannot be in the answer any more. Rows
-    /// that are equal to it may be, so a row group is left out only if all of it lies behind.
-    pub const Threshold = struct { column: u32, descending: bool, nulls_first: bool, value: Column };
-
-    pub fn top_k_threshold(self: *const Query, arena: std.mem.Allocator) Error!?Threshold {
-        const first = demand.leading_filters(self.plan.nodes);
-        if (first == self.operators.len or self.operators[first] != .sort) return null;
-        const sort = &self.operators[first].sort;
-        const top_k = if (sort.top_k) |*top_k| top_k else return null;
-        const column = sort.keyed.key_columns[0];
-        if (column >= sort.keyed.input_count) return null;
-        const key = sort.keyed.keys[0];
-        const value = try top_k.first_key(arena) orelse return null;
-        return .{ .column = column, .descending = key.descending, .nulls_first = key.nulls_first, .value = value };
-    }
 
     /// Before a chunk is made: `scratch` is the chunk's from here on.
     pub fn begin_chunk(self: *Query) Error!void {
@@ -377,7 +286,7 @@ pub const Query = struct {
 
     /// At the end of a scan: rows that are worth a hand-over are encoded.
     pub fn settle_output(self: *Query) Error!void {
-        if (!self.gathers and self.collected_size() >= @min(output_size_min, output_limit())) try self.encode_collected();
+        if (!self.gathers and self.collected_size() >= @min(output_size_min, protocol.output_limit())) try self.encode_collected();
     }
 
     pub fn hand_over(self: *Query) Output {
@@ -413,36 +322,31 @@ pub const Query = struct {
     /// After the input's end: goes on until something waits, or nothing comes any more.
     fn advance(self: *Query) Error!void {
         errdefer self.failed = true;
-        if (self.operators.len > 0 and self.operators[0] == .merge) {
-            const waiting = self.pending.items.len;
-            while (!self.ends_before(1)) {
-                const part = try self.operators[0].merge.next() orelse break;
-                switch (part.rows) {
-                    .order => |rows| try self.emit_rows(part.columns, rows, 1),
-                    .range => |range| try self.emit_range(part.columns, range.start, range.count, 1),
-                }
-                if (self.pending.items.len > waiting) return;
-            }
+        while (self.ending < self.operators.len) : (self.ending += 1) {
+            if (!try self.take_answer(self.ending)) return;
+            self.has_ended = false;
         }
-        try self.finish_operators();
+        if (self.built() == null) {
+            // Even an empty answer says its schema, unless nobody reads it there.
+            if (self.collected_rows > 0 or !(self.emitted or self.lends)) try self.encode_collected();
+        }
         self.completed = true;
     }
 
-    fn finish_operators(self: *Query) Error!void {
-        for (self.operators, 0..) |*operator, i| switch (operator.*) {
-            .aggregate => |*aggregate| try self.finish_aggregate(aggregate, i + 1),
-            .sort => |*sort| try self.finish_sort(sort, i + 1),
-            .build => |*build| return build.table.finish(),
-            .partition => |*partition| try self.finish_partitions(partition),
-            .digest => |*digest| {
-                var arena: Arena = .init(self.gpa);
-                defer arena.deinit();
-                try self.push_chunks(&self.scratch, try digest.finish(arena.allocator()), 1, i + 1);
-            },
-            .filter, .project, .limit, .gather, .join, .merge, .repeat => {},
-        };
-        // Even an empty answer says its schema, unless nobody reads it there.
-        if (self.collected_rows > 0 or !(self.emitted or self.lends)) try self.encode_collected();
+    /// What an operator has at its input's end goes on; false where more of it has to wait.
+    fn take_answer(self: *Query, place: usize) Error!bool {
+        const operator = &self.operators[place];
+        const facts = operator.facts();
+        if (!facts.blocks) return true;
+        if (!self.has_ended) try operator.finish();
+        self.has_ended = true;
+        const waiting = self.pending.items.len;
+        while (!(facts.piecewise and self.ends_before(place + 1))) {
+            const piece = try operator.next() orelse break;
+            try self.emit(piece, place + 1);
+            if (facts.piecewise and self.pending.items.len > waiting) return false;
+        }
+        return true;
     }
 
     /// All that waits, as one list: a u32 of size before each batch.
@@ -542,14 +446,11 @@ pub const Query = struct {
 
     /// The input column of every output column, when the plan only picks columns.
     fn find_direct(self: *const Query, arena: std.mem.Allocator) Error!?[]const u32 {
-        if (self.operators.len > 1 or (self.operators.len == 1 and self.operators[0] != .project)) return null;
+        const nodes = self.plan.nodes;
+        if (nodes.len > 1 or (nodes.len == 1 and nodes[0].rule.picks == null)) return null;
         const picked = try arena.alloc(u32, self.plan.output().len);
         for (picked, 0..) |*column, i| column.* = @intCast(i);
-        if (self.operators.len == 0) return picked;
-        for (picked, self.operators[0].project) |*column, item| {
-            if (item.expression.node != .column) return null;
-            column.* = item.expression.node.column;
-        }
+        if (nodes.len == 1 and !nodes[0].rule.picks.?(nodes[0].step, picked)) return null;
         return picked;
     }
 
@@ -587,32 +488,8 @@ pub const Query = struct {
 
     /// How many rows at a time go through the steps from `first` on.
     fn chunk_step(self: *const Query, row_count: u32, first: usize) u32 {
-        if (self.copies_rows(first)) return row_count;
-        if (self.reduces_columns(first)) return reduce_rows;
-        const deals = first < self.operators.len and self.operators[first] == .partition;
-        if (deals and self.operators[first].partition.is_plain()) {
-            const wanted = partition_rows * self.operators[first].partition.parts.len;
-            return @intCast(std.math.clamp(wanted, expression_module.chunk_rows, reduce_rows));
-        }
-        return expression_module.chunk_rows;
-    }
-
-    /// Step `first` only keeps what comes.
-    fn copies_rows(self: *const Query, first: usize) bool {
-        if (first == self.operators.len) return false;
-        return switch (self.operators[first]) {
-            .merge => |*merge| merge.keyed.is_plain(),
-            .sort => |*sort| sort.top_k == null and sort.keyed.is_plain(),
-            else => false,
-        };
-    }
-
-    /// Step `first` only reduces columns as they are: nothing is computed that should stay in cache.
-    fn reduces_columns(self: *const Query, first: usize) bool {
-        if (first == self.operators.len) return false;
-        if (self.operators[first] == .sort) return self.operators[first].sort.top_k != null and self.operators[first].sort.keyed.is_plain();
-        if (self.operators[first] != .aggregate) return false;
-        return self.operators[first].aggregate.only_reduces();
+        if (first == self.operators.len) return expression_module.chunk_rows;
+        return self.operators[first].chunk_rows(row_count);
     }
 
     fn run(self: *Query, first_chunk: Chunk, first: usize) Error!void {
@@ -621,166 +498,72 @@ pub const Query = struct {
 
     fn run_in(self: *Query, arena: std.mem.Allocator, first_chunk: Chunk, first: usize) Error!void {
         var chunk = first_chunk;
+        const flow: protocol.Flow = .{ .run_number = self.run_number, .gathers = self.gathers };
         for (self.operators[first..], first + 1..) |*operator, following| {
             self.row_counts[following - 1] += chunk.selected_count();
-            switch (operator.*) {
-                .filter => |predicate| chunk.selection = try expression_module.select(arena, predicate, &chunk),
-                .project => |items| chunk = try project(arena, items, &chunk),
-                .limit => |*limit| try self.apply_limit(arena, limit, &chunk),
-                .gather => {},
-                .aggregate => |*aggregate| {
-                    if (!try aggregate.push(arena, &chunk)) return self.pass_rows(arena, &chunk);
-                    if (aggregate.is_full()) try self.flush_aggregate(aggregate, following);
-                    return;
-                },
-                .sort => |*sort| return sort.push(arena, &chunk),
-                .join => |*join| chunk = try join.push(arena, &chunk) orelse return self.run_parts(join, following),
-                .build => |*build| return build.push(arena, &chunk),
-                .partition => |*partition| return self.push_partitions(arena, partition, &chunk),
-                .merge => |*merge| return merge.push(arena, &chunk, self.run_number),
-                .repeat => |count| return self.run_repeated(arena, count, &chunk, following),
-                .digest => |*digest| return digest.push(&chunk),
+            switch (try operator.push(arena, &chunk, flow)) {
+                .goes_on => {},
+                .kept => return,
+                .in_pieces => return self.run_pieces(operator, following),
             }
+            if (operator.is_used_up()) self.saturated = true;
             if (chunk.selected_count() == 0) return;
         }
         try self.collect(arena, &chunk);
     }
 
-    /// Parts of a join's answer, one by one, while somebody behind it wants them.
-    fn run_parts(self: *Query, join: *join_module.JoinOperator, first: usize) Error!void {
+    /// What a chunk became, piece by piece, while somebody behind wants it.
+    fn run_pieces(self: *Query, operator: *Operator, first: usize) Error!void {
         while (!self.ends_before(first)) {
-            const part = try join.next() orelse return;
-            try self.run_in(join.scratch.allocator(), part, first);
+            const piece = try operator.next() orelse return;
+            try self.emit(piece, first);
         }
     }
 
-    fn apply_limit(self: *Query, arena: std.mem.Allocator, limit: *LimitState, chunk: *Chunk) Error!void {
-        const available = chunk.selected_count();
-        const skipped = @min(limit.skip, available);
-        const taken: u32 = @intCast(@min(limit.remaining, available - skipped));
-        limit.skip -= skipped;
-        limit.remaining -= taken;
-        if (limit.remaining == 0) self.saturated = true;
-        if (taken == available) return;
-        const rows = try chunk.selected_rows(arena);
-        const bits = try arena.alloc(u8, bitmap.size(chunk.row_count));
-        @memset(bits, 0);
-        for (rows[@intCast(skipped)..][0..taken]) |row| bitmap.set(bits.ptr, row);
-        chunk.selection = .{ .bits = bits, .count = taken };
-    }
-
-    fn finish_aggregate(self: *Query, aggregate: *AggregateOperator, first: usize) Error!void {
-        defer aggregate.release_answer();
-        const columns = try aggregate.finish();
-        try self.push_chunks(&aggregate.scratch, columns, aggregate.group_count(), first);
-    }
-
-    /// Groups that go on before the input ends. A join before it may still need its own chunk, so the answer
-    /// has a scratch apart.
-    fn flush_aggregate(self: *Query, aggregate: *AggregateOperator, first: usize) Error!void {
-        const columns = try aggregate.finish();
-        try self.push_chunks(&aggregate.scratch, columns, aggregate.group_count(), first);
-        try aggregate.flushed();
-    }
-
-    /// Every row as often as an expression says, in chunks of their own.
-    fn run_repeated(self: *Query, arena: std.mem.Allocator, count: *const expression_module.Expression, chunk: *const Chunk, first: usize) Error!void {
-        var repeater: repeat.Repeater = try .init(arena, count, chunk);
-        // What comes of a chunk may be far larger than it, so its memory is its own.
-        var own: Arena = .init(self.gpa);
-        defer own.deinit();
-        const rows = try arena.alloc(u32, expression_module.chunk_rows);
-        while (!self.ends_before(first)) {
-            try interrupt.check();
-            const some = repeater.next(rows);
-            if (some.len == 0) return;
-            if (first == self.operators.len) {
-                try self.collect_rows(chunk.columns, some);
-            } else {
-                _ = own.reset(.retain_capacity);
-                const columns = try take_columns(own.allocator(), chunk.columns, some);
-                try self.run_in(own.allocator(), .{ .row_count = @intCast(some.len), .columns = columns }, first);
-            }
+    /// A piece goes on with step `first`.
+    fn emit(self: *Query, piece: protocol.Piece, first: usize) Error!void {
+        switch (piece) {
+            .chunk => |made| try self.run_in(made.scratch.allocator(), made.chunk, first),
+            .whole => |all| try self.push_chunks(all.scratch orelse &self.scratch, all.columns, all.row_count, first),
+            .range => |some| try self.emit_range(some.columns, some.start, some.count, first),
+            .order => |some| try self.emit_rows(some.scratch orelse &self.scratch, some.columns, some.rows, first),
+            .part => |part| {
+                try self.encode_named(part.names, part.batch);
+                self.pending.items[self.pending.items.len - 1].partition = part.number;
+            },
         }
     }
 
+    /// Rows leave in parts that have numbers.
     pub fn has_partitions(self: *const Query) bool {
-        return self.operators.len > 0 and self.operators[self.operators.len - 1] == .partition;
+        return self.operators.len > 0 and !self.operators[self.operators.len - 1].facts().lends;
     }
 
-    /// A limit from step `first` on is used up: nothing that comes there changes anything.
+    /// A step from `first` on is used up: nothing that comes there changes anything.
     fn ends_before(self: *const Query, first: usize) bool {
-        for (self.operators[first..]) |*operator| if (operator.* == .limit and operator.limit.remaining == 0) return true;
+        for (self.operators[first..]) |*operator| if (operator.is_used_up()) return true;
         return false;
     }
 
-    /// Rows that an aggregate does not take. Texts that only served as its keys may be codes.
-    fn pass_rows(self: *Query, arena: std.mem.Allocator, chunk: *const Chunk) Error!void {
-        var plain = chunk.*;
-        plain.columns = try group_keys.decoded(arena, chunk.columns);
-        try self.push_partitions(arena, &self.row_parts.?, &plain);
-    }
-
-    fn push_partitions(self: *Query, arena: std.mem.Allocator, partition: *PartitionOperator, chunk: *const Chunk) Error!void {
-        try partition.push(arena, chunk);
-        if (self.gathers) return;
-        for (partition.parts, 0..) |*part, i| if (part.size >= partition_size) try self.encode_partition(partition, i);
-        if (partition.size < partition_outputs * output_limit()) return;
-        // Those that have at least half of what is usual hold at least half of all together.
-        const usual = partition.size / partition.parts.len;
-        for (partition.parts, 0..) |*part, i| if (part.row_count > 0 and part.size >= usual / 2) try self.encode_partition(partition, i);
-    }
-
-    fn finish_partitions(self: *Query, partition: *PartitionOperator) Error!void {
-        if (self.row_parts) |*rows| try self.encode_partitions(rows);
-        const place = self.operators.len - 1;
-        const is_aggregate = place > 0 and self.operators[place - 1] == .aggregate;
-        if (is_aggregate and !partition.has_parted and partition.row_total() <= undivided_rows) {
-            if (partition.row_total() == 0) return;
-            var arena: Arena = .init(self.gpa);
-            defer arena.deinit();
-            try self.encode(try partition.all(arena.allocator()));
-            self.pending.items[self.pending.items.len - 1].partition = abi.undivided;
-            return partition.reset();
-        }
-        try self.encode_partitions(partition);
-    }
-
-    fn encode_partitions(self: *Query, partition: *PartitionOperator) Error!void {
-        for (partition.parts, 0..) |*part, i| if (part.row_count > 0) try self.encode_partition(partition, i);
-    }
-
-    fn encode_partition(self: *Query, partition: *PartitionOperator, index: usize) Error!void {
-        try interrupt.check();
-        var arena: Arena = .init(self.gpa);
-        defer arena.deinit();
-        partition.has_parted = true;
-        try self.encode_named(partition.names, try partition.batch(arena.allocator(), index));
-        self.pending.items[self.pending.items.len - 1].partition = partition.first_number + @as(u32, @intCast(index));
-        partition.clear(index);
-    }
-
-    fn finish_sort(self: *Query, sort: *SortOperator, first: usize) Error!void {
-        var arena: Arena = .init(self.gpa);
-        defer arena.deinit();
-        const sorted = try sort.finish(arena.allocator());
-        defer self.gpa.free(sorted.order);
-        const limit: usize = if (sort.top_k) |top_k| top_k.limit else sorted.order.len;
-        try self.emit_rows(sorted.columns, sorted.order[0..@min(limit, sorted.order.len)], first);
+    /// Bytes that the steps hold between two chunks.
+    pub fn state_size(self: *const Query) u64 {
+        var total: u64 = 0;
+        for (self.operators) |*operator| total += operator.size();
+        return total;
     }
 
     /// Rows of columns, in this order, from step `first` on.
-    fn emit_rows(self: *Query, columns: []const Column, rows: []const u32, first: usize) Error!void {
+    fn emit_rows(self: *Query, scratch: *Arena, columns: []const Column, rows: []const u32, first: usize) Error!void {
         var start: usize = 0;
         while (start < rows.len) : (start += expression_module.chunk_rows) {
             try interrupt.check();
-            _ = self.scratch.reset(.retain_capacity);
+            _ = scratch.reset(.retain_capacity);
             const part = rows[start..@min(rows.len, start + expression_module.chunk_rows)];
             if (first == self.operators.len) {
                 try self.collect_rows(columns, part);
             } else {
-                const taken = try take_columns(self.scratch.allocator(), columns, part);
-                try self.run(.{ .row_count = @intCast(part.len), .columns = taken }, first);
+                const taken = try take_columns(scratch.allocator(), columns, part);
+                try self.run_in(scratch.allocator(), .{ .row_count = @intCast(part.len), .columns = taken }, first);
             }
         }
     }
@@ -811,7 +594,7 @@ pub const Query = struct {
 
     fn collect(self: *Query, arena: std.mem.Allocator, chunk: *const Chunk) Error!void {
         if (chunk.selection != null) {
-            var selected = selection_of(arena, chunk);
+            var selected = chunk.selected(arena);
             for (self.collector, chunk.columns) |*builder, *column| try builder.append_selected(column, &selected);
             return self.count_collected(selected.count);
         }
@@ -827,7 +610,7 @@ pub const Query = struct {
     pub fn count_collected(self: *Query, count: u32) Error!void {
         self.collected_rows += count;
         self.row_counts[self.operators.len] += count;
-        if (!self.gathers and self.collected_size() >= output_limit()) try self.encode_collected();
+        if (!self.gathers and self.collected_size() >= protocol.output_limit()) try self.encode_collected();
     }
 
     /// Never 0 for rows without bytes, so that a billion NULLs are handed over too.
@@ -872,7 +655,7 @@ pub const Query = struct {
         try self.pending.ensureUnusedCapacity(self.gpa, 1);
         const following = self.spare orelse try self.new_builders();
         self.spare = following;
-        if (self.collected_size() >= output_limit()) {
+        if (self.collected_size() >= protocol.output_limit()) {
             // More is coming, and as much of it.
             for (following, self.collector) |*builder, *full| try builder.reserve_like(full);
         }
@@ -897,66 +680,10 @@ fn same_storage(a: schema.DataType, b: schema.DataType) bool {
     return true;
 }
 
-/// New columns from old ones. Where something is computed, rows that a filter took out are left
-/// behind first: less to compute, and the steps behind need no selection. Unless they are few: then moving
-/// the others costs more.
-fn project(arena: std.mem.Allocator, items: []const plan_module.Named, chunk: *const Chunk) Error!Chunk {
-    var source = chunk.*;
-    const leaves_most = if (chunk.selection) |selection| selection.count >= chunk.row_count / 8 * 7 else true;
-    if (!leaves_most and !only_columns(items)) {
-        const used = try arena.alloc(bool, chunk.columns.len);
-        @memset(used, false);
-        for (items) |*item| item.expression.mark_columns(used);
-        var selected = selection_of(arena, chunk);
-        const taken = try arena.alloc(Column, chunk.columns.len);
-        for (taken, chunk.columns, used) |*to, *from, is_used| {
-            to.* = if (is_used) try take_selected(from, &selected) else .{ .type = from.type, .row_count = selected.count };
-        }
-        source = .{ .row_count = selected.count, .columns = taken };
-    }
-    const columns = try arena.alloc(Column, items.len);
-    for (columns, items) |*column, *item| column.* = try expression_module.evaluate(arena, &item.expression, &source);
-    return .{ .row_count = source.row_count, .columns = columns, .selection = source.selection };
-}
-
-/// The rows that a filter left of a chunk.
-fn selection_of(arena: std.mem.Allocator, chunk: *const Chunk) Selected {
-    const selection = chunk.selection.?;
-    return .{ .arena = arena, .bits = selection.bits, .row_count = chunk.row_count, .count = selection.count };
-}
-
-fn only_columns(items: []const plan_module.Named) bool {
-    for (items) |item| if (item.expression.node != .column) return false;
-    return true;
-}
-
 fn take_columns(arena: std.mem.Allocator, columns: []const Column, rows: []const u32) Error![]Column {
     const taken = try arena.alloc(Column, columns.len);
     for (taken, columns) |*to, *from| to.* = try take_rows(arena, from, rows);
     return taken;
-}
-
-test "a top-k tells its bound once it has one" {
-    const gpa = std.testing.allocator;
-    // x int64, sorted descending, the best 2
-    const plan = [_]u8{ 'Q', 'M', 'P', 'L', @import("abi.zig").version, 0, 0, 0, 0, 0, 1, 0, 1, 0, 'x', 1, 1, 0, 4, 1, 0, 1, 0, 1, 0, 0 } ++ [_]u8{ 2, 0, 0, 0, 0, 0, 0, 0 };
-    const query: *Query = try .open(gpa, &plan, &.{});
-    defer query.close();
-    var arena: Arena = .init(gpa);
-    defer arena.deinit();
-    try std.testing.expectEqual(null, try query.top_k_threshold(arena.allocator()));
-    const count = 10_000;
-    const values = try arena.allocator().alignedAlloc(i64, .@"16", count);
-    for (values, 0..) |*value, i| value.* = @intCast(i * 7919 % count);
-    const column: Column = .{ .type = .of(.i64), .row_count = count, .data = std.mem.sliceAsBytes(values) };
-    _ = try query.push(.{ .row_count = count, .columns = &.{column} });
-    const threshold = (try query.top_k_threshold(arena.allocator())).?;
-    try std.testing.expect(threshold.column == 0 and threshold.descending and !threshold.nulls_first);
-    const bound = threshold.value.values(i64)[0];
-    try std.testing.expect(bound <= 9998 and bound > 9000);
-    const output = try query.finish();
-    const decoded = try qmcb.decode(arena.allocator(), output.bytes);
-    try std.testing.expectEqualSlices(i64, &.{ 9999, 9998 }, decoded.batch.columns[0].values(i64));
 }
 
 test "lent columns stay while others are collected" {

@@ -290,7 +290,7 @@ pub fn values_equal(a: *const Column, a_row: usize, b: *const Column, b_row: usi
             const size: usize = @intCast(a.type.value_size());
             return same_bytes(a.data[a_row * size ..][0..size], b.data[b_row * size ..][0..size]);
         },
-        .list, .structure => unreachable, // aggregate_parser.zig refuses them as keys
+        .list, .structure => unreachable, // aggregate_step.zig refuses them as keys
         inline .f16, .f32, .f64 => |layout| {
             const T = schema.Scalar(layout);
             const x = a.values(T)[a_row];

@@ -134,6 +134,15 @@ pub const GroupTable = struct {
         for (self.keys) |*key| key.reset();
     }
 
+    /// Bytes of keys and slots.
+    pub fn memory_size(self: *const GroupTable) u64 {
+        var total: u64 = self.words.entries.len * @sizeOf(Word) + self.pairs.entries.len * @sizeOf(Pair);
+        total += (self.direct.slots.len + self.numbers.len + self.fresh.items.len) * @sizeOf(u32);
+        total += self.code_groups.groups.items.len * @sizeOf(u32) + self.hashes.items.len * @sizeOf(u64);
+        for (self.keys) |*key| total += key.memory_size();
+        return total;
+    }
+
     pub fn group_count(self: *const GroupTable) u32 {
         return self.count;
     }

@@ -76,6 +76,11 @@ pub const Dense = struct {
         self.* = undefined;
     }
 
+    pub fn memory_size(self: *const Dense) u64 {
+        const order_len = if (self.order) |order| order.len else 0;
+        return self.ranks.len * @sizeOf(Ranks) + (self.direct.len + self.starts.len + order_len) * @sizeOf(u32);
+    }
+
     inline fn rank_of(self: *const Dense, word: u64) u32 {
         const block = self.ranks.ptr[@intCast(word >> 6)];
         return @intCast(block.before + @popCount(block.bits & ((@as(u64, 1) << @truncate(word)) - 1)));
@@ -376,6 +381,11 @@ pub const Slots = struct {
         gpa.free(self.slots);
         if (self.order) |order| gpa.free(order);
         self.* = undefined;
+    }
+
+    pub fn memory_size(self: *const Slots) u64 {
+        const order_len = if (self.order) |order| order.len else 0;
+        return self.slots.len * @sizeOf(Slot) + order_len * @sizeOf(u32);
     }
 
     fn insert_all(self: *Slots, source: anytype, entries: *const Entries, slot_of: []u32, filter: ?*BlockFilter) Error!void {

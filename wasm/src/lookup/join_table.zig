@@ -156,6 +156,23 @@ pub const JoinTable = struct {
         self.arena.deinit();
     }
 
+    /// Bytes of rows and index.
+    pub fn memory_size(self: *const JoinTable) u64 {
+        var total: u64 = self.arena.capacity();
+        for (self.builders) |*builder| total += builder.memory_size();
+        for (self.key_builders) |*builder| total += builder.memory_size();
+        for (self.payloads) |*payload| if (payload.narrow) |narrow| {
+            total += narrow.data.len;
+        };
+        if (self.rows_by_place) |rows| total += rows.len * @sizeOf(u32);
+        switch (self.index) {
+            .nothing => {},
+            inline else => |*index| total += index.memory_size(),
+        }
+        if (self.filter) |*filter| total += filter.words.len * @sizeOf(u64);
+        return total;
+    }
+
     /// No probing row has more than one match.
     pub fn is_unique(self: *const JoinTable) bool {
         return switch (self.index) {

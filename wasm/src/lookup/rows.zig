@@ -64,7 +64,7 @@ pub fn integers(arena: std.mem.Allocator, column: *const Column, rows: *const Ro
             value.* = @intFromBool(bitmap.get(column.data.ptr, if (rows.rows) |chosen| chosen[i] else i));
         },
         inline .i8, .i16, .i32, .i64, .u8, .u16, .u32, .u64 => |layout| gather(Scalar(layout), i64, column, rows, values),
-        else => unreachable, // aggregate_parser.zig refuses them
+        else => unreachable, // aggregate_step.zig refuses them
     }
     settle_nulls(i64, values, column, rows, neutral);
     return values;

@@ -4,7 +4,7 @@
 //! call over a value that may be NULL counts NULLs beside it: a group whose values are all NULL has no sum.
 const std = @import("std");
 const abi = @import("../abi.zig");
-const aggregate_parser = @import("../plan/aggregate_parser.zig");
+const aggregate_step = @import("aggregate_step.zig");
 const bitmap = @import("../core/bitmap.zig");
 const cast = @import("../kernel/cast.zig");
 const column_module = @import("../core/column.zig");
@@ -13,12 +13,11 @@ const expression_module = @import("../plan/expression.zig");
 const interrupt = @import("../core/interrupt.zig");
 const moments_module = @import("accumulate/moments.zig");
 const picks_module = @import("accumulate/picks.zig");
-const plan_module = @import("../plan/plan.zig");
 const quantiles = @import("accumulate/quantiles.zig");
 const rows_module = @import("../lookup/rows.zig");
 const schema = @import("../core/schema.zig");
 const sums_module = @import("accumulate/sums.zig");
-const Call = plan_module.AggregateCall;
+const Call = aggregate_step.AggregateCall;
 const Chunk = expression_module.Chunk;
 const Collected = @import("accumulate/collected.zig").Collected;
 const Column = column_module.Column;
@@ -35,7 +34,7 @@ pub const Error = error{ Cancelled, OutOfMemory, OutOfRange, NotSupported, TooLa
 pub const Kind = enum { nulls, integers, floats, counts, moments, min, max, first, last, any, collected };
 
 /// What a call keeps, in the order `finish_call` wants it.
-pub fn kinds_of(call: *const Call, node: *const plan_module.Aggregate, buffer: *[2]Kind) []const Kind {
+pub fn kinds_of(call: *const Call, node: *const aggregate_step.Aggregate, buffer: *[2]Kind) []const Kind {
     const is_final = node.phase == .final;
     const wanted: []const Kind = switch (call.op) {
         .count_rows => if (is_final) &.{.counts} else &.{},
@@ -105,6 +104,12 @@ pub const Accumulator = union(Kind) {
     pub fn deinit(self: *Accumulator, gpa: std.mem.Allocator) void {
         switch (self.*) {
             inline else => |*one| one.deinit(gpa),
+        }
+    }
+
+    pub fn memory_size(self: *const Accumulator) u64 {
+        switch (self.*) {
+            inline else => |*one| return one.memory_size(),
         }
     }
 
@@ -248,7 +253,7 @@ pub fn finish_call(
         },
         .median, .percentile_cont, .percentile_disc => {
             const collected = &parts[0].collected;
-            const is_continuous = call.op != .percentile_disc and aggregate_parser.has_between(call.type);
+            const is_continuous = call.op != .percentile_disc and aggregate_step.has_between(call.type);
             const order = try collected.order(arena);
             try columns.append(arena, try quantiles.results(arena, collected, order, if (is_continuous) .continuous else .discrete, call.fraction));
         },

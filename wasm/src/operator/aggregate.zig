@@ -1,7 +1,7 @@
 //! Aggregates, with and without group keys, whole or in phases.
 //!
 //! A partial aggregate ends as rows of keys and states, a final one takes such rows and goes on: sums of
-//! sums, sums of counts, the least of the least (aggregate_parser.zig lists the states). Calls share
+//! sums, sums of counts, the least of the least (aggregate_step.zig draws the wire and lists the states). Calls share
 //! what they have in common:
 //!
 //!     row sets      the rows that calls see: all, or those of one FILTER, and of those, for DISTINCT, the first of
@@ -16,25 +16,31 @@
 //! empty table is a sample: if it has hardly fewer groups than rows, it passes already. All of this depends
 //! on the lane's rows alone.
 const std = @import("std");
+const abi = @import("../abi.zig");
 const accumulator_module = @import("accumulator.zig");
+const aggregate_step = @import("aggregate_step.zig");
 const bitmap = @import("../core/bitmap.zig");
 const column_module = @import("../core/column.zig");
 const counts_module = @import("accumulate/counts.zig");
+const demand = @import("../plan/demand.zig");
 const expression_module = @import("../plan/expression.zig");
+const group_keys = @import("../lookup/group_keys.zig");
 const interrupt = @import("../core/interrupt.zig");
-const plan_module = @import("../plan/plan.zig");
+const protocol = @import("protocol.zig");
 const rows_module = @import("../lookup/rows.zig");
 const schema = @import("../core/schema.zig");
+const step_module = @import("../plan/step.zig");
 const Accumulator = accumulator_module.Accumulator;
 const Arena = @import("../core/arena.zig").Arena;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
 const Counts = counts_module.Counts;
 const GroupTable = @import("../lookup/group_table.zig").GroupTable;
+const PartitionOperator = @import("partition.zig").PartitionOperator;
 const Rows = rows_module.Rows;
 const assert = std.debug.assert;
 
-pub const Error = error{ Cancelled, OutOfMemory, OutOfRange, NotSupported, TooLarge };
+const Error = protocol.Error;
 
 /// Rows of a chunk that say something of how groups repeat.
 const sample_rows_min = 4096;
@@ -65,7 +71,7 @@ const Parts = struct { set: u32, feeds: []const u32 };
 
 pub const AggregateOperator = struct {
     gpa: std.mem.Allocator,
-    node: *const plan_module.Aggregate,
+    node: *const Step,
     groups: ?GroupTable,
     sets: []RowSet,
     feeds: []Feed,
@@ -76,11 +82,61 @@ pub const AggregateOperator = struct {
     pass_count: u32 = 0,
     /// Rows since the table was empty, or since they began to pass.
     row_count: u64 = 0,
-    /// The columns that `finish` made, and what a chunk of them needs on its way.
+    /// The columns of the answer, and what a chunk of them needs on its way: a join before the aggregate may
+    /// still need its own chunk.
     answer: Arena,
     scratch: Arena,
+    /// What goes on next: groups of a full table, or at the input's end, first those and then rows that passed.
+    leaving: enum { nothing, full_table, full_table_left, answer, answer_left, rows } = .nothing,
+    /// Where rows go that pass.
+    row_parts: ?PartitionOperator = null,
 
-    pub fn init(gpa: std.mem.Allocator, arena: std.mem.Allocator, node: *const plan_module.Aggregate) Error!AggregateOperator {
+    pub const Step = aggregate_step.Aggregate;
+    pub const tag: abi.NodeTag = .aggregate;
+    pub const facts: step_module.Facts = .{ .leaves = .anyhow, .blocks = true };
+    pub const parse = aggregate_step.parse;
+
+    pub fn mark_used(step: *const Step, used: []bool) void {
+        for (step.keys) |*key| key.expression.mark_columns(used);
+        for (step.arguments) |*value| value.mark_columns(used);
+    }
+
+    pub fn trace_keys(step: *const Step, trace: *demand.KeyTrace) error{OutOfMemory}!demand.KeyTrace.Found {
+        for (step.arguments) |*value| trace.unmark(value);
+        const reads = try trace.arena.alloc(bool, trace.keys.len);
+        @memset(reads, false);
+        for (step.keys) |*key| {
+            if (trace.origin_of(&key.expression)) |input| reads[input] = true else trace.unmark(&key.expression);
+        }
+        for (trace.keys, reads) |*is_key, read| is_key.* = is_key.* and read;
+        return .settled;
+    }
+
+    pub fn only_extremes(step: *const Step) bool {
+        if (step.keys.len > 0 or step.phase == .final) return false;
+        for (step.calls) |*call| if (call.op != .min and call.op != .max) return false;
+        return true;
+    }
+
+    pub fn hands_on_states(step: *const Step) bool {
+        return step.phase == .partial;
+    }
+
+    pub fn open(opening: *const protocol.Opening, step: *const Step) Error!AggregateOperator {
+        var self: AggregateOperator = try .init(opening.gpa, opening.arena, step);
+        errdefer self.close();
+        if (step.rows_pass) self.row_parts = try open_row_parts(opening, step);
+        return self;
+    }
+
+    fn open_row_parts(opening: *const protocol.Opening, step: *const Step) Error!PartitionOperator {
+        const behind = if (opening.behind.len == 1) opening.behind[0].as(PartitionOperator) else null;
+        if (behind) |partition| return .open_rows(opening, step, partition.count);
+        interrupt.describe("rows that pass with no partition behind", .{});
+        return error.InvalidPlan;
+    }
+
+    fn init(gpa: std.mem.Allocator, arena: std.mem.Allocator, node: *const Step) Error!AggregateOperator {
         const types = try arena.alloc(schema.DataType, node.keys.len);
         for (types, node.keys) |*to, key| to.* = key.expression.type;
         var builder: Builder = .{ .gpa = gpa, .arena = arena, .node = node };
@@ -102,7 +158,8 @@ pub const AggregateOperator = struct {
         return self;
     }
 
-    pub fn deinit(self: *AggregateOperator) void {
+    pub fn close(self: *AggregateOperator) void {
+        if (self.row_parts) |*rows| rows.close();
         for (self.sets) |*set| release_set(self.gpa, set);
         for (self.feeds) |*feed| feed.accumulator.deinit(self.gpa);
         if (self.groups) |*groups| groups.deinit();
@@ -115,8 +172,25 @@ pub const AggregateOperator = struct {
         set.counts.deinit(gpa);
     }
 
-    /// Forgets all rows, for the next lane.
+    pub fn size(self: *const AggregateOperator) u64 {
+        var total: u64 = self.answer.capacity() + self.scratch.capacity();
+        if (self.groups) |*groups| total += groups.memory_size();
+        if (self.row_parts) |*rows| total += rows.size();
+        for (self.sets) |*set| {
+            total += set.counts.memory_size();
+            if (set.table) |*table| total += table.memory_size();
+        }
+        for (self.feeds) |*feed| total += feed.accumulator.memory_size();
+        return total;
+    }
+
     pub fn reset(self: *AggregateOperator) Error!void {
+        self.leaving = .nothing;
+        if (self.row_parts) |*rows| try rows.reset();
+        try self.forget();
+    }
+
+    fn forget(self: *AggregateOperator) Error!void {
         self.passes = false;
         try self.restart();
     }
@@ -132,13 +206,18 @@ pub const AggregateOperator = struct {
         if (self.groups) |*groups| groups.reset() else try self.grow_to(1);
     }
 
-    pub fn group_count(self: *const AggregateOperator) u32 {
+    fn group_count(self: *const AggregateOperator) u32 {
         if (self.passes) return self.pass_count;
         return if (self.groups) |*groups| groups.group_count() else 1;
     }
 
-    /// Whether an argument is computed, or a choice of rows is made, before anything is accumulated.
-    pub fn only_reduces(self: *const AggregateOperator) bool {
+    /// Where columns are only reduced as they are, nothing is computed that should stay in cache.
+    pub fn chunk_rows(self: *const AggregateOperator, _: u32) u32 {
+        return if (self.only_reduces()) expression_module.reduce_rows else expression_module.chunk_rows;
+    }
+
+    /// Whether no argument is computed, and no choice of rows is made, before anything is accumulated.
+    fn only_reduces(self: *const AggregateOperator) bool {
         if (self.groups != null or self.sets.len > 1) return false;
         for (self.sets) |set| if (set.filter != null or set.distinct != null) return false;
         for (self.node.arguments) |value| if (value.node != .column) return false;
@@ -150,12 +229,37 @@ pub const AggregateOperator = struct {
         for (self.feeds) |*feed| try feed.accumulator.grow_to(self.gpa, count);
     }
 
+    pub fn push(
+        self: *AggregateOperator,
+        arena: std.mem.Allocator,
+        chunk: *Chunk,
+        flow: protocol.Flow,
+    ) Error!protocol.Pushed {
+        switch (self.leaving) {
+            .nothing, .rows => {},
+            // Nobody behind wanted the groups of a full table: they are not needed any more.
+            .full_table, .full_table_left => try self.flushed(),
+            .answer, .answer_left => unreachable, // the input has ended
+        }
+        if (!try self.take(arena, chunk)) {
+            // Texts that only served as keys may be codes.
+            var plain = chunk.*;
+            plain.columns = try group_keys.decoded(arena, chunk.columns);
+            const pushed = try self.row_parts.?.push(arena, &plain, flow);
+            if (pushed == .in_pieces) self.leaving = .rows;
+            return pushed;
+        }
+        if (!self.is_full()) return .kept;
+        self.leaving = .full_table;
+        return .in_pieces;
+    }
+
     /// Takes rows in; false when they should pass as they are.
-    pub fn push(self: *AggregateOperator, arena: std.mem.Allocator, chunk: *const Chunk) Error!bool {
+    fn take(self: *AggregateOperator, arena: std.mem.Allocator, chunk: *const Chunk) Error!bool {
         const count = chunk.selected_count();
         if (self.passes and self.node.rows_pass) {
             self.row_count += count;
-            if (self.row_count >= passing_rows_max) try self.reset();
+            if (self.row_count >= passing_rows_max) try self.forget();
             return false;
         }
         const arguments = try arena.alloc(?Column, self.node.arguments.len);
@@ -169,14 +273,15 @@ pub const AggregateOperator = struct {
     }
 
     /// Whether the groups should be handed over now.
-    pub fn is_full(self: *const AggregateOperator) bool {
+    fn is_full(self: *const AggregateOperator) bool {
         const limit = self.node.group_limit;
         if (limit == 0 or self.groups == null) return false;
         return if (self.passes) self.pass_count > 0 else self.groups.?.group_count() >= limit;
     }
 
-    /// After the groups of a full table were taken by `finish`.
-    pub fn flushed(self: *AggregateOperator) Error!void {
+    /// The groups of a full table have gone on.
+    fn flushed(self: *AggregateOperator) Error!void {
+        self.leaving = .nothing;
         if (!self.passes and self.row_count / 2 < self.groups.?.group_count()) self.passes = true;
         try self.restart();
     }
@@ -311,8 +416,39 @@ pub const AggregateOperator = struct {
 
     // ---- answers ----
 
+    pub fn finish(self: *AggregateOperator) Error!void {
+        self.leaving = .answer;
+    }
+
+    pub fn next(self: *AggregateOperator) Error!?protocol.Piece {
+        switch (self.leaving) {
+            .nothing => {},
+            .full_table, .answer => {
+                self.leaving = if (self.leaving == .answer) .answer_left else .full_table_left;
+                const columns = try self.answer_columns();
+                const row_count = self.group_count();
+                return .{ .whole = .{ .columns = columns, .row_count = row_count, .scratch = &self.scratch } };
+            },
+            .full_table_left => try self.flushed(),
+            .answer_left => {
+                self.release_answer();
+                self.leaving = .nothing;
+                if (self.row_parts) |*rows| {
+                    try rows.finish();
+                    self.leaving = .rows;
+                    return self.next();
+                }
+            },
+            .rows => {
+                if (try self.row_parts.?.next()) |piece| return piece;
+                self.leaving = .nothing;
+            },
+        }
+        return null;
+    }
+
     /// Keys, then results (or states), which stay until rows come again.
-    pub fn finish(self: *AggregateOperator) Error![]const Column {
+    fn answer_columns(self: *AggregateOperator) Error![]const Column {
         _ = self.answer.reset(.retain_capacity);
         const arena = self.answer.allocator();
         var columns: std.ArrayList(Column) = .empty;
@@ -328,7 +464,7 @@ pub const AggregateOperator = struct {
     }
 
     /// The answer has gone on, and no other is near.
-    pub fn release_answer(self: *AggregateOperator) void {
+    fn release_answer(self: *AggregateOperator) void {
         _ = self.answer.reset(.free_all);
         _ = self.scratch.reset(.free_all);
     }
@@ -338,7 +474,7 @@ pub const AggregateOperator = struct {
 const Builder = struct {
     gpa: std.mem.Allocator,
     arena: std.mem.Allocator,
-    node: *const plan_module.Aggregate,
+    node: *const aggregate_step.Aggregate,
     sets: std.ArrayList(RowSet) = .empty,
     feeds: std.ArrayList(Feed) = .empty,
     known_sets: std.AutoHashMapUnmanaged(SetKey, u32) = .empty,
@@ -366,7 +502,7 @@ const Builder = struct {
         return parts;
     }
 
-    fn set_of(self: *Builder, call: *const plan_module.AggregateCall) Error!u32 {
+    fn set_of(self: *Builder, call: *const aggregate_step.AggregateCall) Error!u32 {
         const distinct: ?u32 = if (call.distinct) call.arguments[0] else null;
         const entry = try self.known_sets.getOrPut(self.arena, .{ .filter = call.filter, .distinct = distinct });
         if (entry.found_existing) return entry.value_ptr.*;

@@ -7,20 +7,25 @@
 //!
 //! Sums do not care for order, so batches may be cut and come as they like. Types are not hashed: the
 //! host adds the schema's text.
+//!
+//!     digest      nothing
 const std = @import("std");
+const abi = @import("../abi.zig");
+const expression_parser = @import("../plan/expression_parser.zig");
 const hash = @import("../kernel/hash.zig");
 const interrupt = @import("../core/interrupt.zig");
+const protocol = @import("protocol.zig");
 const schema = @import("../core/schema.zig");
+const step_module = @import("../plan/step.zig");
 const Arena = @import("../core/arena.zig").Arena;
 const Chunk = @import("../plan/expression.zig").Chunk;
 const Column = @import("../core/column.zig").Column;
 const bitmap = @import("../core/bitmap.zig");
+const Error = protocol.Error;
 const alignment = @import("../core/column.zig").alignment;
 
-pub const Error = error{ Cancelled, OutOfMemory };
-
 /// What comes out, whatever goes in.
-pub const fields = [_]schema.Field{
+const fields = [_]schema.Field{
     .{ .name = "sum", .type = .of(.u64) },
     .{ .name = "mixed_sum", .type = .of(.u64) },
     .{ .name = "row_count", .type = .of(.u64) },
@@ -33,11 +38,60 @@ const empty_hash: u64 = 0x2545_F491_4F6C_DD1D;
 const block_rows = 1024;
 
 pub const DigestOperator = struct {
+    digest: Digest = .{},
+    has_ended: bool = false,
+    /// The answer, while it is taken.
+    answer: Arena,
+
+    pub const Step = struct {};
+    pub const tag: abi.NodeTag = .digest;
+    pub const facts: step_module.Facts = .{ .leaves = .anyhow, .blocks = true };
+
+    pub fn parse(_: *expression_parser.Parser) expression_parser.Error!step_module.Parsed(Step) {
+        return .{ .step = .{}, .output = &fields };
+    }
+
+    pub fn open(opening: *const protocol.Opening, _: *const Step) Error!DigestOperator {
+        return .{ .answer = .init(opening.gpa) };
+    }
+
+    pub fn push(self: *DigestOperator, _: std.mem.Allocator, chunk: *Chunk, _: protocol.Flow) Error!protocol.Pushed {
+        try self.digest.push(chunk);
+        return .kept;
+    }
+
+    pub fn finish(self: *DigestOperator) Error!void {
+        self.has_ended = true;
+    }
+
+    pub fn next(self: *DigestOperator) Error!?protocol.Piece {
+        _ = self.answer.reset(.free_all);
+        if (!self.has_ended) return null;
+        self.has_ended = false;
+        const columns = try self.digest.finish(self.answer.allocator());
+        return .{ .whole = .{ .columns = columns, .row_count = 1 } };
+    }
+
+    pub fn size(self: *const DigestOperator) u64 {
+        return self.answer.capacity();
+    }
+
+    pub fn reset(self: *DigestOperator) Error!void {
+        self.digest = .{};
+        self.has_ended = false;
+    }
+
+    pub fn close(self: *DigestOperator) void {
+        self.answer.deinit();
+    }
+};
+
+const Digest = struct {
     sum: u64 = 0,
     mixed_sum: u64 = 0,
     row_count: u64 = 0,
 
-    pub fn push(self: *DigestOperator, chunk: *const Chunk) Error!void {
+    fn push(self: *Digest, chunk: *const Chunk) Error!void {
         var hashes: [block_rows]u64 = undefined;
         var start: u32 = 0;
         while (start < chunk.row_count) {
@@ -51,7 +105,7 @@ pub const DigestOperator = struct {
         }
     }
 
-    fn add(self: *DigestOperator, hashes: []const u64) void {
+    fn add(self: *Digest, hashes: []const u64) void {
         for (hashes) |row| {
             self.sum +%= row;
             self.mixed_sum +%= hash.hash_word(row ^ mixed_seed);
@@ -59,12 +113,12 @@ pub const DigestOperator = struct {
         self.row_count += hashes.len;
     }
 
-    fn add_selected(self: *DigestOperator, hashes: []const u64, bits: []const u8, start: u32) void {
+    fn add_selected(self: *Digest, hashes: []const u64, bits: []const u8, start: u32) void {
         for (hashes, start..) |row, index| if (bitmap.get(bits.ptr, index)) self.add(&.{row});
     }
 
     /// One row of `fields`.
-    pub fn finish(self: *const DigestOperator, arena: std.mem.Allocator) Error![]const Column {
+    fn finish(self: *const Digest, arena: std.mem.Allocator) Error![]const Column {
         const columns = try arena.alloc(Column, fields.len);
         const values = [_]u64{ self.sum, self.mixed_sum, self.row_count };
         for (columns, fields, values) |*column, field, value| {
@@ -82,8 +136,8 @@ fn column_of(values: []align(16) const i64) Column {
     return .{ .type = .of(.i64), .row_count = @intCast(values.len), .data = std.mem.sliceAsBytes(values) };
 }
 
-fn digest_of(chunks: []const Chunk) !DigestOperator {
-    var digest: DigestOperator = .{};
+fn digest_of(chunks: []const Chunk) !Digest {
+    var digest: Digest = .{};
     for (chunks) |*chunk| try digest.push(chunk);
     return digest;
 }
@@ -136,6 +190,6 @@ test "rows without columns are counted" {
 test "finish" {
     var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
-    const digest: DigestOperator = .{ .sum = 1, .mixed_sum = 2, .row_count = 3 };
+    const digest: Digest = .{ .sum = 1, .mixed_sum = 2, .row_count = 3 };
     for (try digest.finish(arena.allocator()), 1..) |column, i| try testing.expectEqual(i, column.values(u64)[0]);
 }

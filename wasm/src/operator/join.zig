@@ -16,14 +16,17 @@
 //! Rows come out in the order of the input, matches of a row in the order of the build. A left join with
 //! a residual, and several matches to a key, puts a chunk's rows without a match behind the others.
 const std = @import("std");
+const abi = @import("../abi.zig");
 const bitmap = @import("../core/bitmap.zig");
 const boolean = @import("../kernel/boolean.zig");
 const column_module = @import("../core/column.zig");
 const expression_module = @import("../plan/expression.zig");
 const interrupt = @import("../core/interrupt.zig");
 const join_table = @import("../lookup/join_table.zig");
-const plan_module = @import("../plan/plan.zig");
+const join_step = @import("join_step.zig");
+const protocol = @import("protocol.zig");
 const schema = @import("../core/schema.zig");
+const step_module = @import("../plan/step.zig");
 const take_values = @import("../kernel/take.zig").take_values;
 const take_rows = @import("../core/column_builder.zig").take_rows;
 const Arena = @import("../core/arena.zig").Arena;
@@ -38,35 +41,10 @@ const chunk_rows = expression_module.chunk_rows;
 const empty_bits = @import("../lookup/join_probe.zig").empty_bits;
 const none = join_table.none;
 
-pub const Error = error{ Cancelled, OutOfMemory, OutOfRange, NotSupported, TooLarge };
-
-/// The last step of a build: rows go into the table.
-pub const BuildOperator = struct {
-    node: *const plan_module.Build,
-    table: *JoinTable,
-
-    pub fn init(gpa: std.mem.Allocator, arena: std.mem.Allocator, node: *const plan_module.Build, fields: []const schema.Field) Error!BuildOperator {
-        const types = try arena.alloc(schema.DataType, node.keys.len);
-        const columns = try arena.alloc(?u32, node.keys.len);
-        for (types, columns, node.keys) |*data_type, *column, key| {
-            data_type.* = key.type;
-            column.* = if (key.node == .column) key.node.column else null;
-        }
-        const table: *JoinTable = try .create(gpa, fields, types, columns, .{
-            .nulls_equal = node.nulls_equal,
-            .with_filter = node.with_filter,
-        });
-        return .{ .node = node, .table = table };
-    }
-
-    pub fn push(self: *BuildOperator, arena: std.mem.Allocator, chunk: *const Chunk) Error!void {
-        const keys = try evaluate_keys(arena, self.node.keys, chunk);
-        try self.table.push(arena, chunk.columns, keys, chunk.row_count, selected_bits(chunk));
-    }
-};
+const Error = protocol.Error;
 
 pub const JoinOperator = struct {
-    node: *const plan_module.Join,
+    node: *const Step,
     /// What one part of the answer takes; steps behind the join use it too.
     scratch: Arena,
     use: join_table.FilterUse = .{},
@@ -81,16 +59,49 @@ pub const JoinOperator = struct {
         stage: enum { pairs, unmatched, done } = .pairs,
     };
 
-    pub fn init(gpa: std.mem.Allocator, node: *const plan_module.Join) JoinOperator {
-        return .{ .node = node, .scratch = .init(gpa) };
+    pub const Step = join_step.Join;
+    pub const tag: abi.NodeTag = .join;
+    /// A left join with a residual puts rows without a match behind others of their chunk.
+    pub const facts: step_module.Facts = .{ .leaves = .anyhow };
+    pub const parse = join_step.parse;
+
+    pub fn mark_used(step: *const Step, used: []bool) void {
+        for (step.keys) |*key| key.mark_columns(used);
+        for (step.picks) |pick| if (pick.side == .input) {
+            used[pick.column] = true;
+        };
+        if (step.residual) |residual| for (used, residual.named[0..used.len]) |*mark, named| {
+            mark.* = mark.* or named;
+        };
     }
 
-    pub fn deinit(self: *JoinOperator) void {
+    pub fn open(opening: *const protocol.Opening, step: *const Step) Error!JoinOperator {
+        return .{ .node = step, .scratch = .init(opening.gpa) };
+    }
+
+    /// Of the rows that it looks into, the build holds the bytes.
+    pub fn size(self: *const JoinOperator) u64 {
+        return self.scratch.capacity();
+    }
+
+    pub fn reset(_: *JoinOperator) Error!void {}
+
+    pub fn close(self: *JoinOperator) void {
         self.scratch.deinit();
     }
 
-    /// What becomes of a chunk; null when it comes in parts, out of `next`.
-    pub fn push(self: *JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk) Error!?Chunk {
+    pub fn push(self: *JoinOperator, arena: std.mem.Allocator, chunk: *Chunk, _: protocol.Flow) Error!protocol.Pushed {
+        chunk.* = try self.joined(arena, chunk) orelse return .in_pieces;
+        return .goes_on;
+    }
+
+    pub fn next(self: *JoinOperator) Error!?protocol.Piece {
+        const chunk = try self.next_part() orelse return null;
+        return .{ .chunk = .{ .chunk = chunk, .scratch = &self.scratch } };
+    }
+
+    /// What becomes of a chunk; null when it comes in parts, out of `next_part`.
+    fn joined(self: *JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk) Error!?Chunk {
         const keys = try evaluate_keys(arena, self.node.keys, chunk);
         switch (self.node.kind) {
             .semi, .anti, .mark => return try self.push_existence(arena, chunk, keys),
@@ -120,7 +131,7 @@ pub const JoinOperator = struct {
     }
 
     /// The next part of the chunk that was pushed last, in `scratch`; null when there is none.
-    pub fn next(self: *JoinOperator) Error!?Chunk {
+    fn next_part(self: *JoinOperator) Error!?Chunk {
         const state = &self.expansion.?;
         while (true) {
             try interrupt.check();
@@ -415,7 +426,12 @@ fn several_rows() error{OutOfRange} {
     return error.OutOfRange;
 }
 
-fn evaluate_keys(arena: std.mem.Allocator, expressions: []const expression_module.Expression, chunk: *const Chunk) Error![]Column {
+/// Keys of a build, or to look up in one.
+pub fn evaluate_keys(
+    arena: std.mem.Allocator,
+    expressions: []const expression_module.Expression,
+    chunk: *const Chunk,
+) Error![]Column {
     const keys = try arena.alloc(Column, expressions.len);
     for (keys, expressions) |*key, *expression| key.* = try expression_module.evaluate(arena, expression, chunk);
     return keys;
@@ -453,10 +469,9 @@ fn unmatched_rows(arena: std.mem.Allocator, chunk: *const Chunk, matched: []cons
 // ---- tests: every kind against two loops ----
 
 const testing = std.testing;
-const abi = @import("../abi.zig");
 const group_keys = @import("../lookup/group_keys.zig");
 const hash = @import("../kernel/hash.zig");
-const join_parser = @import("../plan/join_parser.zig");
+const BuildOperator = @import("build.zig").BuildOperator;
 const random_rows = @import("random_rows.zig");
 const Expression = expression_module.Expression;
 
@@ -523,20 +538,22 @@ fn test_keys(arena: std.mem.Allocator, side: *const TestSide, case: TestCase, co
 }
 
 fn test_build(arena: std.mem.Allocator, side: *const TestSide, case: TestCase) !*JoinTable {
-    const node: plan_module.Build = .{
+    const node: BuildOperator.Step = .{
         .keys = try test_keys(arena, side, case, case.computed),
         .nulls_equal = case.nulls_equal,
         .with_filter = case.with_filter,
     };
-    var build: BuildOperator = try .init(testing.allocator, arena, &node, side.fields);
-    errdefer build.table.release();
-    try build.push(arena, &side.chunk());
-    try build.table.finish();
-    return build.table;
+    var build: BuildOperator = try .open(&.{ .gpa = testing.allocator, .arena = arena, .input = side.fields }, &node);
+    errdefer build.close();
+    var chunk = side.chunk();
+    try testing.expectEqual(.kept, try build.push(arena, &chunk, .{}));
+    try build.finish();
+    try testing.expect(build.size() > 0 or build.rows.row_count == 0);
+    return build.table();
 }
 
 /// The residual is `input's value < build's value`.
-fn test_residual(arena: std.mem.Allocator, input: *const TestSide, build: *const TestSide) !join_parser.Residual {
+fn test_residual(arena: std.mem.Allocator, input: *const TestSide, build: *const TestSide) !join_step.Residual {
     const sides = try arena.alloc(Expression, 2);
     const places = [2]u32{ @intCast(input.columns.len - 1), @intCast(input.columns.len + build.columns.len - 1) };
     const named = try arena.alloc(bool, input.columns.len + build.columns.len);
@@ -571,25 +588,25 @@ fn joined(arena: std.mem.Allocator, input: *const TestSide, build: *const TestSi
     const table = try test_build(arena, build, case);
     defer table.release();
     const number: u32 = @intCast(case.key_count);
-    const second: join_parser.Pick = switch (case.kind) {
+    const second: join_step.Pick = switch (case.kind) {
         .inner, .left, .single => .{ .side = .build, .column = number },
         .semi, .anti => .{ .side = .input, .column = number },
         .mark => .{ .side = .mark, .column = 0 },
     };
-    const node: plan_module.Join = .{
+    const node: JoinOperator.Step = .{
         .table = table,
         .kind = case.kind,
         .keys = try test_keys(arena, input, case, false),
         .picks = &.{ .{ .side = .input, .column = number }, second },
         .residual = if (case.residual) try test_residual(arena, input, build) else null,
     };
-    var join: JoinOperator = .init(testing.allocator, &node);
-    defer join.deinit();
+    var join: JoinOperator = try .open(&.{ .gpa = testing.allocator, .arena = arena, .input = input.fields }, &node);
+    defer join.close();
     var rows: TestRows = .empty;
     // Twice: what one chunk leaves must not touch the next.
-    for (0..2) |_| if (try join.push(arena, &input.chunk())) |whole| {
+    for (0..2) |_| if (try join.joined(arena, &input.chunk())) |whole| {
         try append_test_rows(arena, &rows, &whole);
-    } else while (try join.next()) |part| try append_test_rows(arena, &rows, &part);
+    } else while (try join.next_part()) |part| try append_test_rows(arena, &rows, &part);
     return rows;
 }
 

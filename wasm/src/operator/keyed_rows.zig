@@ -3,16 +3,16 @@
 const std = @import("std");
 const column_module = @import("../core/column.zig");
 const expression_module = @import("../plan/expression.zig");
-const plan_module = @import("../plan/plan.zig");
 const row_order = @import("row_order.zig");
 const schema = @import("../core/schema.zig");
 const column_builder = @import("../core/column_builder.zig");
 const ColumnBuilder = column_builder.ColumnBuilder;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
+const SortKey = @import("../plan/step.zig").SortKey;
 
 pub const KeyedRows = struct {
-    keys: []const plan_module.SortKey,
+    keys: []const SortKey,
     /// Of all columns.
     types: []const schema.DataType,
     /// The column of every key.
@@ -20,7 +20,7 @@ pub const KeyedRows = struct {
     /// How many are the input's.
     input_count: usize,
 
-    pub fn init(arena: std.mem.Allocator, keys: []const plan_module.SortKey, input: []const schema.Field) error{OutOfMemory}!KeyedRows {
+    pub fn init(arena: std.mem.Allocator, keys: []const SortKey, input: []const schema.Field) error{OutOfMemory}!KeyedRows {
         var types: std.ArrayList(schema.DataType) = .empty;
         for (input) |field| try types.append(arena, field.type);
         const key_columns = try arena.alloc(u32, keys.len);
@@ -74,7 +74,7 @@ pub const KeyedRows = struct {
     }
 };
 
-fn order_key(column: *const Column, key: plan_module.SortKey) row_order.Key {
+fn order_key(column: *const Column, key: SortKey) row_order.Key {
     return .{ .column = column, .descending = key.descending, .nulls_first = key.nulls_first };
 }
 
@@ -88,6 +88,13 @@ pub fn open_all(gpa: std.mem.Allocator, arena: std.mem.Allocator, types: []const
         ready += 1;
     }
     return builders;
+}
+
+/// Bytes of what some builders have collected.
+pub fn size(builders: []const ColumnBuilder) u64 {
+    var total: u64 = 0;
+    for (builders) |*builder| total += builder.memory_size();
+    return total;
 }
 
 /// What some builders have collected. Valid until they change.

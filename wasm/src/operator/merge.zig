@@ -9,23 +9,31 @@
 //! they lie.
 //!
 //! Runs that are not sorted give an order that means nothing, but every row once.
+//!
+//!     merge       u8 bounds (1: has lower, 2: has upper), keys and limit as of sort,
+//!                 [lower: a value per key], [upper: a value per key]                  only as the first step
 const std = @import("std");
+const abi = @import("../abi.zig");
 const column_builder = @import("../core/column_builder.zig");
 const column_module = @import("../core/column.zig");
 const expression_module = @import("../plan/expression.zig");
+const expression_parser = @import("../plan/expression_parser.zig");
 const interrupt = @import("../core/interrupt.zig");
 const keyed_rows = @import("keyed_rows.zig");
-const plan_module = @import("../plan/plan.zig");
+const protocol = @import("protocol.zig");
 const row_order = @import("row_order.zig");
 const schema = @import("../core/schema.zig");
+const step_module = @import("../plan/step.zig");
 const Arena = @import("../core/arena.zig").Arena;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
 const ColumnBuilder = column_builder.ColumnBuilder;
+const Error = protocol.Error;
 const KeyedRows = keyed_rows.KeyedRows;
+const Piece = protocol.Piece;
+const SortKey = step_module.SortKey;
+const SortOperator = @import("sort.zig").SortOperator;
 const assert = std.debug.assert;
-
-pub const Error = error{ OutOfMemory, OutOfRange, NotSupported, TooLarge, Cancelled };
 
 /// Bytes of a range's rows, and how many rows that is at least and at most.
 const range_size = 1 << 19;
@@ -70,18 +78,9 @@ const Boundary = struct {
     }
 };
 
-/// Rows that come next: some of `columns` in an order, or one after the other.
-pub const Part = struct {
-    columns: []const Column,
-    rows: union(enum) {
-        order: []const u32,
-        range: struct { start: u32, count: u32 },
-    },
-};
-
 pub const MergeOperator = struct {
     gpa: std.mem.Allocator,
-    node: *const plan_module.Merge,
+    step: *const Step,
     keyed: KeyedRows,
     /// What lives as long as these runs.
     arena: Arena,
@@ -102,20 +101,51 @@ pub const MergeOperator = struct {
     next_part: usize = 0,
     remaining: u64,
 
-    pub fn init(gpa: std.mem.Allocator, arena: std.mem.Allocator, node: *const plan_module.Merge, input: []const schema.Field) Error!MergeOperator {
-        const keyed: KeyedRows = try .init(arena, node.sort.keys, input);
+    /// Rows from `lower` on, up to but without `upper`: a value per key.
+    pub const Step = struct { sort: SortOperator.Step, lower: ?[]const Column, upper: ?[]const Column };
+    pub const tag: abi.NodeTag = .merge;
+    pub const facts: step_module.Facts = .{
+        .place = .first,
+        .requires = .sorted_runs,
+        .leaves = .by_keys,
+        .blocks = true,
+        .piecewise = true,
+    };
+
+    pub fn parse(parser: *expression_parser.Parser) expression_parser.Error!step_module.Parsed(Step) {
+        const bounds = try parser.cursor.read_int(u8);
+        if (bounds > 3) return expression_parser.refuse("a merge with unknown bounds", .{});
+        const sort = try SortOperator.parse_step(parser);
+        const lower = if (bounds & 1 != 0) try parse_bound(parser, sort.keys) else null;
+        const upper = if (bounds & 2 != 0) try parse_bound(parser, sort.keys) else null;
+        return .{ .step = .{ .sort = sort, .lower = lower, .upper = upper }, .output = parser.fields };
+    }
+
+    fn parse_bound(parser: *expression_parser.Parser, keys: []const SortKey) expression_parser.Error![]const Column {
+        const values = try parser.arena.alloc(Column, keys.len);
+        for (values, keys) |*value, key| {
+            value.* = try parser.parse_value();
+            if (value.type.eql(key.expression.type)) continue;
+            return expression_parser.refuse("a bound of another type than its key", .{});
+        }
+        return values;
+    }
+
+    pub fn open(opening: *const protocol.Opening, step: *const Step) Error!MergeOperator {
+        const gpa = opening.gpa;
+        const keyed: KeyedRows = try .init(opening.arena, step.sort.keys, opening.input);
         return .{
             .gpa = gpa,
-            .node = node,
+            .step = step,
             .keyed = keyed,
             .arena = .init(gpa),
             .range_arena = .init(gpa),
-            .gathered = try keyed.open_builders(gpa, arena),
-            .remaining = node.sort.limit,
+            .gathered = try keyed.open_builders(gpa, opening.arena),
+            .remaining = step.sort.limit,
         };
     }
 
-    pub fn deinit(self: *MergeOperator) void {
+    pub fn close(self: *MergeOperator) void {
         self.forget_runs();
         self.runs.deinit(self.gpa);
         self.order.deinit(self.gpa);
@@ -130,7 +160,18 @@ pub const MergeOperator = struct {
         _ = self.arena.reset(.free_all);
     }
 
-    pub fn reset(self: *MergeOperator) void {
+    pub fn size(self: *const MergeOperator) u64 {
+        var total = keyed_rows.size(self.gathered) + self.arena.capacity() + self.range_arena.capacity();
+        for (self.runs.items) |run| total += keyed_rows.size(run.rows);
+        return total + self.order.items.len * @sizeOf(u32);
+    }
+
+    /// Where rows are only kept, chunks need not fit the cache.
+    pub fn chunk_rows(self: *const MergeOperator, row_count: u32) u32 {
+        return if (self.keyed.is_plain()) row_count else expression_module.chunk_rows;
+    }
+
+    pub fn reset(self: *MergeOperator) Error!void {
         self.forget_runs();
         self.started = false;
         self.cursors = &.{};
@@ -139,11 +180,16 @@ pub const MergeOperator = struct {
         self.boundaries = &.{};
         self.next_boundary = 0;
         self.next_part = 0;
-        self.remaining = self.node.sort.limit;
+        self.remaining = self.step.sort.limit;
+    }
+
+    pub fn push(self: *MergeOperator, arena: std.mem.Allocator, chunk: *Chunk, flow: protocol.Flow) Error!protocol.Pushed {
+        try self.take(arena, chunk, flow.run_number);
+        return .kept;
     }
 
     /// Copies rows to the end of a run.
-    pub fn push(self: *MergeOperator, arena: std.mem.Allocator, chunk: *const Chunk, number: u32) Error!void {
+    fn take(self: *MergeOperator, arena: std.mem.Allocator, chunk: *const Chunk, number: u32) Error!void {
         assert(!self.started);
         const columns = try self.keyed.columns(arena, chunk);
         if (chunk.selection != null) {
@@ -167,8 +213,8 @@ pub const MergeOperator = struct {
     /// The rows between the bounds.
     fn find_bounds(self: *const MergeOperator, arena: std.mem.Allocator, keys: []const row_order.Key, row_count: u32) Error!Within {
         var found: Within = .{ .start = 0, .end = row_count };
-        if (self.node.lower) |lower| found.start = search(keys, 0, row_count, row_count / 2, try self.boundary_before(arena, lower));
-        if (self.node.upper) |upper| found.end = search(keys, found.start, row_count, row_count / 2, try self.boundary_before(arena, upper));
+        if (self.step.lower) |lower| found.start = search(keys, 0, row_count, row_count / 2, try self.boundary_before(arena, lower));
+        if (self.step.upper) |upper| found.end = search(keys, found.start, row_count, row_count / 2, try self.boundary_before(arena, upper));
         return found;
     }
 
@@ -192,9 +238,12 @@ pub const MergeOperator = struct {
 
     // ---- when the input has ended ----
 
-    /// What comes next, until nothing does. It stays until the next call.
-    pub fn next(self: *MergeOperator) Error!?Part {
-        if (!self.started) try self.start();
+    pub fn finish(self: *MergeOperator) Error!void {
+        assert(!self.started);
+        try self.start();
+    }
+
+    pub fn next(self: *MergeOperator) Error!?Piece {
         while (self.remaining > 0) {
             try interrupt.check();
             if (self.next_part < self.parts.items.len) {
@@ -245,7 +294,7 @@ pub const MergeOperator = struct {
         // Selected rows were taken as they came.
         const within = try self.find_bounds(arena, keys, columns[0].row_count);
         // What lies behind as many rows of its own run is never reached.
-        const end = within.start + @as(u32, @intCast(@min(within.end - within.start, self.node.sort.limit)));
+        const end = within.start + @as(u32, @intCast(@min(within.end - within.start, self.step.sort.limit)));
         return .{ .columns = columns, .keys = keys, .position = within.start, .end = end, .cut = within.start };
     }
 
@@ -275,11 +324,9 @@ pub const MergeOperator = struct {
     }
 
     fn range_rows(self: *const MergeOperator, row_count: u64) u64 {
-        var size: u64 = 0;
-        for (self.runs.items) |run| for (run.rows) |*builder| {
-            size += builder.memory_size();
-        };
-        const wanted = std.math.clamp(range_size * row_count / @max(1, size), range_rows_min, range_rows_max);
+        var bytes: u64 = 0;
+        for (self.runs.items) |run| bytes += keyed_rows.size(run.rows);
+        const wanted = std.math.clamp(range_size * row_count / @max(1, bytes), range_rows_min, range_rows_max);
         return @max(wanted, run_rows_min * self.heads.len);
     }
 
@@ -314,18 +361,16 @@ pub const MergeOperator = struct {
         return found;
     }
 
-    fn hand_on(self: *MergeOperator, cursor: *Cursor) Part {
+    fn hand_on(self: *MergeOperator, cursor: *Cursor) Piece {
         const start_row = cursor.position;
         const count: u32 = @intCast(@min(cursor.cut - start_row, self.remaining));
         cursor.position = cursor.cut;
         self.remaining -= count;
-        return .{
-            .columns = cursor.columns[0..self.keyed.input_count],
-            .rows = .{ .range = .{ .start = start_row, .count = count } },
-        };
+        const columns = cursor.columns[0..self.keyed.input_count];
+        return .{ .range = .{ .columns = columns, .start = start_row, .count = count } };
     }
 
-    fn sort_range(self: *MergeOperator, row_count: u64) Error!Part {
+    fn sort_range(self: *MergeOperator, row_count: u64) Error!Piece {
         for (self.gathered) |*builder| builder.reset();
         for (self.parts.items) |index| {
             const cursor = &self.cursors[index];
@@ -343,7 +388,7 @@ pub const MergeOperator = struct {
         try row_order.sort_rows(self.gpa, try self.keyed.order(arena, columns), self.order.items);
         const rows = self.order.items[0..@intCast(@min(row_count, self.remaining))];
         self.remaining -= rows.len;
-        return .{ .columns = columns[0..self.keyed.input_count], .rows = .{ .order = rows } };
+        return .{ .order = .{ .columns = columns[0..self.keyed.input_count], .rows = rows } };
     }
 };
 
@@ -395,12 +440,27 @@ fn search(keys: []const row_order.Key, start: u32, end: u32, expected: u32, boun
 
 const random_rows = @import("random_rows.zig");
 
+/// The last column of a piece: what its rows are known by.
+fn append_numbers(arena: std.mem.Allocator, numbers: *std.ArrayList(u32), piece: Piece) !void {
+    switch (piece) {
+        .order => |some| {
+            const values = some.columns[some.columns.len - 1].values(i64);
+            for (some.rows) |row| try numbers.append(arena, @intCast(values[row]));
+        },
+        .range => |some| {
+            const values = some.columns[some.columns.len - 1].values(i64);
+            for (values[some.start..][0..some.count]) |value| try numbers.append(arena, @intCast(value));
+        },
+        else => unreachable,
+    }
+}
+
 /// Runs of random rows and what their merge must be.
 const Case = struct {
     arena: std.mem.Allocator,
     random: std.Random,
     fields: []schema.Field,
-    node: plan_module.Merge,
+    step: MergeOperator.Step,
     /// All rows of all runs, one run behind the other.
     columns: []Column,
     /// How many rows each run has.
@@ -410,7 +470,7 @@ const Case = struct {
         const key_count = 1 + random.uintLessThan(usize, 3);
         const fields = try arena.alloc(schema.Field, key_count + 1);
         const columns = try arena.alloc(Column, fields.len);
-        const keys = try arena.alloc(plan_module.SortKey, key_count);
+        const keys = try arena.alloc(SortKey, key_count);
         for (keys, fields[0..key_count], columns[0..key_count], 0..) |*key, *field, *column, i| {
             field.* = .{ .name = "", .type = random_rows.types[random.uintLessThan(usize, random_rows.types.len)] };
             column.* = try random_rows.column(arena, random, field.type, count);
@@ -429,12 +489,12 @@ const Case = struct {
             left -= size.*;
         }
         if (run_count > 0) sizes[run_count - 1] += left;
-        const limit: u64 = if (random.boolean()) plan_module.unlimited else random.uintAtMost(u64, count);
+        const limit: u64 = if (random.boolean()) step_module.unlimited else random.uintAtMost(u64, count);
         return .{
             .arena = arena,
             .random = random,
             .fields = fields,
-            .node = .{ .sort = .{ .keys = keys, .limit = limit }, .lower = null, .upper = null },
+            .step = .{ .sort = .{ .keys = keys, .limit = limit }, .lower = null, .upper = null },
             .columns = columns,
             .sizes = sizes,
         };
@@ -442,12 +502,12 @@ const Case = struct {
 
     fn bound(self: *Case) ![]const Column {
         const row = self.random.uintLessThan(u32, self.columns[0].row_count);
-        return random_rows.taken(self.arena, self.columns[0..self.node.sort.keys.len], &.{row});
+        return random_rows.taken(self.arena, self.columns[0..self.step.sort.keys.len], &.{row});
     }
 
     /// Sorts each run and pushes it, in pieces, among those of the others.
     fn push_all(self: *Case, operator: *MergeOperator) !void {
-        const Piece = struct { run: u32, rows: []const u32 };
+        const Pushed = struct { run: u32, rows: []const u32 };
         var waiting: std.ArrayList([]const u32) = .empty;
         const keys = try operator.keyed.order(self.arena, self.columns);
         var first: u32 = 0;
@@ -458,7 +518,7 @@ const Case = struct {
             try waiting.append(self.arena, rows);
             first += size;
         }
-        var pieces: std.ArrayList(Piece) = .empty;
+        var pieces: std.ArrayList(Pushed) = .empty;
         const together = self.random.boolean();
         while (true) {
             var left = false;
@@ -473,7 +533,7 @@ const Case = struct {
         }
         for (pieces.items) |piece| {
             const columns = try random_rows.taken(self.arena, self.columns, piece.rows);
-            try operator.push(self.arena, &.{ .row_count = @intCast(piece.rows.len), .columns = columns }, piece.run);
+            try operator.take(self.arena, &.{ .row_count = @intCast(piece.rows.len), .columns = columns }, piece.run);
         }
     }
 
@@ -485,13 +545,13 @@ const Case = struct {
         try row_order.sort_rows(std.testing.allocator, keys, sorted);
         var kept: std.ArrayList(u32) = .empty;
         for (sorted) |row| {
-            if (self.node.lower) |lower| {
+            if (self.step.lower) |lower| {
                 if (row_order.compare_rows(keys, row, try keyed.order_alone(self.arena, lower), 0) == .lt) continue;
             }
-            if (self.node.upper) |upper| {
+            if (self.step.upper) |upper| {
                 if (row_order.compare_rows(keys, row, try keyed.order_alone(self.arena, upper), 0) != .lt) continue;
             }
-            if (kept.items.len < self.node.sort.limit) try kept.append(self.arena, row);
+            if (kept.items.len < self.step.sort.limit) try kept.append(self.arena, row);
         }
         return kept.items;
     }
@@ -499,13 +559,9 @@ const Case = struct {
     fn expect_merged(self: *Case, operator: *MergeOperator) !void {
         try self.push_all(operator);
         var merged: std.ArrayList(u32) = .empty;
-        while (try operator.next()) |part| {
-            const values = part.columns[part.columns.len - 1].values(i64);
-            switch (part.rows) {
-                .order => |rows| for (rows) |row| try merged.append(self.arena, @intCast(values[row])),
-                .range => |range| for (values[range.start..][0..range.count]) |value| try merged.append(self.arena, @intCast(value)),
-            }
-        }
+        try operator.finish();
+        while (try operator.next()) |piece| try append_numbers(self.arena, &merged, piece);
+        try std.testing.expect(merged.items.len == 0 or operator.size() > 0);
         try std.testing.expectEqualSlices(u32, try self.expected(&operator.keyed), merged.items);
     }
 };
@@ -518,12 +574,15 @@ test "runs of every type, with bounds and limits, merge as a stable sort of thei
         defer arena.deinit();
         const count: u32 = if (round % 10 == 0) 20_000 else random.intRangeAtMost(u32, 1, 300);
         var case: Case = try .init(arena.allocator(), random, count, round % 7);
-        if (random.boolean()) case.node.lower = try case.bound();
-        if (random.boolean()) case.node.upper = try case.bound();
-        var operator: MergeOperator = try .init(std.testing.allocator, arena.allocator(), &case.node, case.fields);
-        defer operator.deinit();
+        if (random.boolean()) case.step.lower = try case.bound();
+        if (random.boolean()) case.step.upper = try case.bound();
+        var operator: MergeOperator = try .open(
+            &.{ .gpa = std.testing.allocator, .arena = arena.allocator(), .input = case.fields },
+            &case.step,
+        );
+        defer operator.close();
         try case.expect_merged(&operator);
-        operator.reset();
+        try operator.reset();
         try case.expect_merged(&operator);
     }
 }
@@ -534,7 +593,7 @@ test "a frequent key gets a range of its own, and runs that do not overlap are h
     const count = 60_000;
     const values = try arena.allocator().alignedAlloc(i64, .@"16", count);
     for (values, 0..) |*value, i| value.* = if (i % 3 == 0) @intCast(i) else 30_000;
-    var keys = [1]plan_module.SortKey{.{
+    var keys = [1]SortKey{.{
         .expression = .{ .type = .of(.i64), .node = .{ .column = 0 } },
         .descending = false,
         .nulls_first = false,
@@ -550,17 +609,21 @@ test "a frequent key gets a range of its own, and runs that do not overlap are h
         .arena = arena.allocator(),
         .random = prng.random(),
         .fields = &fields,
-        .node = .{ .sort = .{ .keys = &keys, .limit = plan_module.unlimited }, .lower = null, .upper = null },
+        .step = .{ .sort = .{ .keys = &keys, .limit = step_module.unlimited }, .lower = null, .upper = null },
         .columns = &columns,
         .sizes = &sizes,
     };
-    var operator: MergeOperator = try .init(std.testing.allocator, arena.allocator(), &case.node, case.fields);
-    defer operator.deinit();
+    var operator: MergeOperator = try .open(
+        &.{ .gpa = std.testing.allocator, .arena = arena.allocator(), .input = case.fields },
+        &case.step,
+    );
+    defer operator.close();
     try case.expect_merged(&operator);
     for (values, 0..) |*value, i| value.* = @intCast(i);
-    operator.reset();
+    try operator.reset();
     try case.push_all(&operator);
-    while (try operator.next()) |part| try std.testing.expect(part.rows == .range);
+    try operator.finish();
+    while (try operator.next()) |piece| try std.testing.expect(piece == .range);
 }
 
 test "runs that are not sorted lose no row" {
@@ -570,29 +633,29 @@ test "runs that are not sorted lose no row" {
     const count = 30_000;
     const column = try random_rows.column(arena.allocator(), prng.random(), .of(.i64), count);
     const all = [2]Column{ column, try random_rows.numbers(arena.allocator(), count) };
-    var keys = [1]plan_module.SortKey{.{
+    var keys = [1]SortKey{.{
         .expression = .{ .type = .of(.i64), .node = .{ .column = 0 } },
         .descending = true,
         .nulls_first = true,
     }};
-    const node: plan_module.Merge = .{ .sort = .{ .keys = &keys, .limit = plan_module.unlimited }, .lower = null, .upper = null };
+    const step: MergeOperator.Step = .{
+        .sort = .{ .keys = &keys, .limit = step_module.unlimited },
+        .lower = null,
+        .upper = null,
+    };
     const fields = [2]schema.Field{ .{ .name = "", .type = .of(.i64) }, .{ .name = "", .type = .of(.i64) } };
-    var operator: MergeOperator = try .init(std.testing.allocator, arena.allocator(), &node, &fields);
-    defer operator.deinit();
+    var operator: MergeOperator = try .open(
+        &.{ .gpa = std.testing.allocator, .arena = arena.allocator(), .input = &fields },
+        &step,
+    );
+    defer operator.close();
     for (0..3) |run| {
-        try operator.push(arena.allocator(), &.{ .row_count = count, .columns = &all }, @intCast(run));
+        try operator.take(arena.allocator(), &.{ .row_count = count, .columns = &all }, @intCast(run));
     }
+    try operator.finish();
+    var numbers: std.ArrayList(u32) = .empty;
+    while (try operator.next()) |piece| try append_numbers(arena.allocator(), &numbers, piece);
     var seen: [count]u8 = @splat(0);
-    while (try operator.next()) |part| {
-        const values = part.columns[1].values(i64);
-        switch (part.rows) {
-            .order => |rows| for (rows) |row| {
-                seen[@intCast(values[row])] += 1;
-            },
-            .range => |range| for (values[range.start..][0..range.count]) |value| {
-                seen[@intCast(value)] += 1;
-            },
-        }
-    }
+    for (numbers.items) |number| seen[number] += 1;
     for (seen) |times| try std.testing.expectEqual(3, times);
 }

@@ -7,22 +7,39 @@
 //! A chunk's values are put in the order of their partitions by counting, a column at a time, so that
 //! every builder is called once a chunk. Where values are not simply numbers, row numbers are put in
 //! order first.
+//!
+//! Partitions leave as they fill. Groups of an aggregate leave undivided where a lane has few.
+//!
+//!     partition   u16 partition count ≥ 1, u16 keys × expression                      only as the last step
 const std = @import("std");
+const abi = @import("../abi.zig");
 const column_builder = @import("../core/column_builder.zig");
 const column_module = @import("../core/column.zig");
 const expression_module = @import("../plan/expression.zig");
+const expression_parser = @import("../plan/expression_parser.zig");
 const hash = @import("../kernel/hash.zig");
 const interrupt = @import("../core/interrupt.zig");
 const keyed_rows = @import("keyed_rows.zig");
-const plan_module = @import("../plan/plan.zig");
+const protocol = @import("protocol.zig");
 const schema = @import("../core/schema.zig");
+const step_module = @import("../plan/step.zig");
+const Aggregate = @import("aggregate_step.zig").Aggregate;
 const Arena = @import("../core/arena.zig").Arena;
+const Batch = column_module.Batch;
 const Chunk = expression_module.Chunk;
 const Column = column_module.Column;
 const ColumnBuilder = column_builder.ColumnBuilder;
+const Error = protocol.Error;
 const assert = std.debug.assert;
 
-pub const Error = error{ OutOfMemory, OutOfRange, NotSupported, TooLarge, Cancelled };
+/// A partition's rows leave when they take this much, or when those of all partitions together take as
+/// much as so many batches may.
+const partition_size = 1 << 20;
+const partition_outputs = 2;
+/// Groups of a lane that leave as one batch: handing over a batch takes longer than a few hundred groups.
+const undivided_rows = 16 * 1024;
+/// Rows that a partition gets of a chunk on average: for fewer the work on each partition shows.
+const partition_rows = 64;
 
 /// Which of `count` partitions rows of this hash belong to.
 pub inline fn partition_of(row_hash: u64, count: u32) u32 {
@@ -49,19 +66,53 @@ pub const PartitionOperator = struct {
     /// The number of the first part.
     first_number: u32 = 0,
     /// Of all parts together.
-    size: u64 = 0,
+    held: u64 = 0,
+    /// Its rows are an aggregate's groups.
+    divides_groups: bool = false,
     /// Some part has left by itself.
     has_parted: bool = false,
+    /// Which parts leave now, the one to look at next, and the one that is leaving.
+    leaving: Leaving = .nothing,
+    at: usize = 0,
+    left: ?usize = null,
+    answer: Arena,
 
-    pub fn init(gpa: std.mem.Allocator, arena: std.mem.Allocator, node: *const plan_module.Partition, input: []const schema.Field) Error!PartitionOperator {
-        const columns = try arena.alloc(u32, input.len);
+    const Leaving = union(enum) {
+        nothing,
+        /// Those that are full; and then, while all together are too large, those of at least so many bytes.
+        full,
+        large: u64,
+        /// All that have rows; or all rows, as one.
+        every,
+        undivided,
+    };
+
+    pub const Step = struct { count: u16, keys: []const expression_module.Expression };
+    pub const tag: abi.NodeTag = .partition;
+    pub const facts: step_module.Facts = .{ .place = .last, .leaves = .anyhow, .blocks = true, .lends = false };
+
+    pub fn parse(parser: *expression_parser.Parser) expression_parser.Error!step_module.Parsed(Step) {
+        const count = try parser.cursor.read_int(u16);
+        if (count == 0) return expression_parser.refuse("no partition at all", .{});
+        const keys = try parser.arena.alloc(expression_module.Expression, try parser.read_count(2));
+        for (keys) |*key| key.* = try parser.parse_expression(0);
+        return .{ .step = .{ .count = count, .keys = keys }, .output = parser.fields };
+    }
+
+    pub fn open(opening: *const protocol.Opening, step: *const Step) Error!PartitionOperator {
+        const columns = try opening.arena.alloc(u32, opening.input.len);
         for (columns, 0..) |*column, i| column.* = @intCast(i);
-        return init_columns(gpa, arena, node.keys, columns, node.count, input);
+        var self = try open_columns(opening, step.keys, columns, step.count);
+        const before = opening.before;
+        self.divides_groups = before.len > 0 and before[before.len - 1].tag == .aggregate;
+        return self;
     }
 
     /// For the rows that an aggregate lets pass: what its keys and arguments name, in parts behind those of
     /// its states.
-    pub fn init_rows(gpa: std.mem.Allocator, arena: std.mem.Allocator, aggregate: *const plan_module.Aggregate, count: u32, input: []const schema.Field) Error!PartitionOperator {
+    pub fn open_rows(opening: *const protocol.Opening, aggregate: *const Aggregate, count: u32) Error!PartitionOperator {
+        const arena = opening.arena;
+        const input = opening.input;
         const named = try arena.alloc(bool, input.len);
         @memset(named, false);
         const keys = try arena.alloc(expression_module.Expression, aggregate.keys.len);
@@ -72,73 +123,178 @@ pub const PartitionOperator = struct {
         for (aggregate.arguments) |*value| value.mark_columns(named);
         var columns: std.ArrayList(u32) = .empty;
         for (named, 0..) |is_named, i| if (is_named) try columns.append(arena, @intCast(i));
-        var self = try init_columns(gpa, arena, keys, columns.items, count, input);
+        var self = try open_columns(opening, keys, columns.items, count);
         self.first_number = count;
         return self;
     }
 
-    fn init_columns(gpa: std.mem.Allocator, arena: std.mem.Allocator, keys: []const expression_module.Expression, columns: []const u32, count: u32, input: []const schema.Field) Error!PartitionOperator {
+    fn open_columns(
+        opening: *const protocol.Opening,
+        keys: []const expression_module.Expression,
+        columns: []const u32,
+        count: u32,
+    ) Error!PartitionOperator {
+        const arena = opening.arena;
         const types = try arena.alloc(schema.DataType, columns.len);
         const names = try arena.alloc([]const u8, columns.len);
         for (types, names, columns) |*to, *name, column| {
-            to.* = input[column].type;
-            name.* = input[column].name;
+            to.* = opening.input[column].type;
+            name.* = opening.input[column].name;
         }
         const parts = try arena.alloc(Part, count);
         @memset(parts, .{});
-        return .{ .gpa = gpa, .arena = arena, .keys = keys, .columns = columns, .names = names, .types = types, .parts = parts };
+        return .{
+            .gpa = opening.gpa,
+            .arena = arena,
+            .keys = keys,
+            .columns = columns,
+            .names = names,
+            .types = types,
+            .parts = parts,
+            .answer = .init(opening.gpa),
+        };
     }
 
-    pub fn deinit(self: *PartitionOperator) void {
-        for (self.parts) |*part| for (part.builders) |*builder| builder.deinit();
+    pub fn close(self: *PartitionOperator) void {
+        self.answer.deinit();
+        for (self.parts) |*some| for (some.builders) |*builder| builder.deinit();
+    }
+
+    pub fn size(self: *const PartitionOperator) u64 {
+        return self.held + self.answer.capacity();
+    }
+
+    /// Chunks are as large as gives every partition some rows, where nothing is computed for the keys.
+    pub fn chunk_rows(self: *const PartitionOperator, _: u32) u32 {
+        if (!self.is_plain()) return expression_module.chunk_rows;
+        const wanted = partition_rows * self.parts.len;
+        return @intCast(std.math.clamp(wanted, expression_module.chunk_rows, expression_module.reduce_rows));
     }
 
     /// Nothing has to be computed for the keys.
-    pub fn is_plain(self: *const PartitionOperator) bool {
+    fn is_plain(self: *const PartitionOperator) bool {
         for (self.keys) |key| if (key.node != .column) return false;
         return true;
     }
 
-    pub fn push(self: *PartitionOperator, arena: std.mem.Allocator, chunk: *const Chunk) Error!void {
-        var deal: Deal = try .init(arena, self, chunk);
-        for (self.parts, deal.counts) |*part, count| {
-            if (count > std.math.maxInt(u32) - part.row_count) return error.TooLarge;
-            if (count > 0 and part.builders.len == 0) part.builders = try keyed_rows.open_all(self.gpa, self.arena, self.types);
+    pub fn push(
+        self: *PartitionOperator,
+        arena: std.mem.Allocator,
+        chunk: *Chunk,
+        flow: protocol.Flow,
+    ) Error!protocol.Pushed {
+        try self.deal(arena, chunk);
+        if (flow.gathers) return .kept;
+        self.leaving = .full;
+        self.at = 0;
+        return .in_pieces;
+    }
+
+    /// The input has ended: all that is left leaves.
+    pub fn finish(self: *PartitionOperator) Error!void {
+        const undivided = self.divides_groups and !self.has_parted and self.row_total() <= undivided_rows;
+        self.leaving = if (undivided) .undivided else .every;
+        self.at = 0;
+    }
+
+    pub fn next(self: *PartitionOperator) Error!?protocol.Piece {
+        _ = self.answer.reset(.free_all);
+        if (self.left) |index| self.clear(index);
+        self.left = null;
+        while (true) switch (self.leaving) {
+            .nothing => return null,
+            .full => {
+                if (self.find(partition_size)) |index| return try self.part(index);
+                if (self.held < partition_outputs * protocol.output_limit()) {
+                    self.leaving = .nothing;
+                    continue;
+                }
+                // Those that have at least half of what is usual hold at least half of all together.
+                self.leaving = .{ .large = self.held / self.parts.len / 2 };
+                self.at = 0;
+            },
+            .large => |least| if (self.find(least)) |index| return try self.part(index) else {
+                self.leaving = .nothing;
+            },
+            .every => if (self.find(0)) |index| return try self.part(index) else {
+                self.leaving = .nothing;
+            },
+            .undivided => {
+                self.leaving = .nothing;
+                if (self.row_total() > 0) return try self.undivided_part();
+            },
+        };
+    }
+
+    /// The next part with rows that take at least so many bytes.
+    fn find(self: *PartitionOperator, least: u64) ?usize {
+        for (self.parts[self.at..], self.at..) |*candidate, index| {
+            if (candidate.row_count == 0 or candidate.size < least) continue;
+            self.at = index + 1;
+            return index;
+        }
+        return null;
+    }
+
+    fn part(self: *PartitionOperator, index: usize) Error!protocol.Piece {
+        try interrupt.check();
+        self.has_parted = true;
+        self.left = index;
+        const rows = try self.batch(self.answer.allocator(), index);
+        return .{ .part = .{
+            .names = self.names,
+            .batch = rows,
+            .number = self.first_number + @as(u32, @intCast(index)),
+        } };
+    }
+
+    fn undivided_part(self: *PartitionOperator) Error!protocol.Piece {
+        const rows = try self.all(self.answer.allocator());
+        for (0..self.parts.len) |index| self.clear(index);
+        return .{ .part = .{ .names = self.names, .batch = rows, .number = abi.undivided } };
+    }
+
+    fn deal(self: *PartitionOperator, arena: std.mem.Allocator, chunk: *const Chunk) Error!void {
+        var dealt: Deal = try .init(arena, self, chunk);
+        for (self.parts, dealt.counts) |*target, count| {
+            if (count > std.math.maxInt(u32) - target.row_count) return error.TooLarge;
+            if (count == 0 or target.builders.len > 0) continue;
+            target.builders = try keyed_rows.open_all(self.gpa, self.arena, self.types);
         }
         for (self.columns, 0..) |number, i| {
             const column = &chunk.columns[number];
             switch (column.type.layout()) {
                 .i8, .u8, .i16, .u16, .f16, .i32, .u32, .f32, .i64, .u64, .f64, .i128 => if (column.validity == null) {
                     switch (column.type.value_size()) {
-                        inline 1, 2, 4, 8, 16 => |size| try self.scatter(@Int(.unsigned, size * 8), arena, &deal, column, i),
+                        inline 1, 2, 4, 8, 16 => |bytes| try self.scatter(@Int(.unsigned, bytes * 8), arena, &dealt, column, i),
                         else => unreachable,
                     }
                     continue;
                 },
                 else => {},
             }
-            if (deal.sorted == null) try deal.sort(arena);
-            try self.gather(&deal, column, i);
+            if (dealt.sorted == null) try dealt.sort(arena);
+            try self.gather(&dealt, column, i);
         }
-        self.count_rows(deal.counts);
+        self.count_rows(dealt.counts);
     }
 
     /// Values that are simply there are put in order without a detour. Not straight into the builders:
     /// their memory begins at whole pages, so that as many streams would share few lines of the cache.
-    fn scatter(self: *PartitionOperator, comptime T: type, arena: std.mem.Allocator, deal: *const Deal, column: *const Column, index: usize) Error!void {
-        const sorted = try arena.alloc(T, deal.numbers.len);
-        const targets = try deal.places(T, arena, sorted);
+    fn scatter(self: *PartitionOperator, comptime T: type, arena: std.mem.Allocator, dealt: *const Deal, column: *const Column, index: usize) Error!void {
+        const sorted = try arena.alloc(T, dealt.numbers.len);
+        const targets = try dealt.places(T, arena, sorted);
         const values = column.values(T);
-        if (deal.rows) |rows| {
-            for (deal.numbers, rows) |number, row| put(T, targets, number, values.ptr[row]);
+        if (dealt.rows) |rows| {
+            for (dealt.numbers, rows) |number, row| put(T, targets, number, values.ptr[row]);
         } else {
-            for (deal.numbers, values) |number, value| put(T, targets, number, value);
+            for (dealt.numbers, values) |number, value| put(T, targets, number, value);
         }
         var start: usize = 0;
-        for (self.parts, deal.counts) |*part, rows| {
+        for (self.parts, dealt.counts) |*target, rows| {
             if (rows == 0) continue;
             const bytes = std.mem.sliceAsBytes(sorted[start..][0..rows]);
-            @memcpy(try part.builders[index].grow_rows(rows), bytes);
+            @memcpy(try target.builders[index].grow_rows(rows), bytes);
             start += rows;
         }
     }
@@ -149,59 +305,61 @@ pub const PartitionOperator = struct {
         target.* += 1;
     }
 
-    fn gather(self: *PartitionOperator, deal: *const Deal, column: *const Column, index: usize) Error!void {
+    fn gather(self: *PartitionOperator, dealt: *const Deal, column: *const Column, index: usize) Error!void {
         var start: usize = 0;
-        for (self.parts, deal.counts) |*part, rows| {
-            if (rows > 0) try part.builders[index].append_indices(column, deal.sorted.?[start..][0..rows]);
+        for (self.parts, dealt.counts) |*target, rows| {
+            if (rows > 0) try target.builders[index].append_indices(column, dealt.sorted.?[start..][0..rows]);
             start += rows;
         }
     }
 
     fn count_rows(self: *PartitionOperator, counts: []const u32) void {
-        for (self.parts, counts) |*part, rows| {
+        for (self.parts, counts) |*target, rows| {
             if (rows == 0) continue;
-            self.size -= part.size;
-            part.row_count += rows;
-            part.size = part.row_count / 8; // rows without bytes are rows too
-            for (part.builders) |*builder| part.size += builder.memory_size();
-            self.size += part.size;
+            self.held -= target.size;
+            target.row_count += rows;
+            target.size = target.row_count / 8; // rows without bytes are rows too
+            for (target.builders) |*builder| target.size += builder.memory_size();
+            self.held += target.size;
         }
     }
 
     /// What a partition has collected.
-    pub fn batch(self: *const PartitionOperator, arena: std.mem.Allocator, index: usize) error{OutOfMemory}!column_module.Batch {
-        const part = &self.parts[index];
-        assert(part.builders.len == self.types.len);
-        return .{ .row_count = part.row_count, .columns = try keyed_rows.collected(arena, part.builders) };
+    fn batch(self: *const PartitionOperator, arena: std.mem.Allocator, index: usize) error{OutOfMemory}!Batch {
+        const rows = &self.parts[index];
+        assert(rows.builders.len == self.types.len);
+        return .{ .row_count = rows.row_count, .columns = try keyed_rows.collected(arena, rows.builders) };
     }
 
-    pub fn clear(self: *PartitionOperator, index: usize) void {
-        const part = &self.parts[index];
-        for (part.builders) |*builder| builder.reset();
-        self.size -= part.size;
-        part.row_count = 0;
-        part.size = 0;
+    fn clear(self: *PartitionOperator, index: usize) void {
+        const emptied = &self.parts[index];
+        for (emptied.builders) |*builder| builder.reset();
+        self.held -= emptied.size;
+        emptied.row_count = 0;
+        emptied.size = 0;
     }
 
-    pub fn row_total(self: *const PartitionOperator) u64 {
+    fn row_total(self: *const PartitionOperator) u64 {
         var total: u64 = 0;
-        for (self.parts) |*part| total += part.row_count;
+        for (self.parts) |*some| total += some.row_count;
         return total;
     }
 
     /// What all partitions have collected.
-    pub fn all(self: *const PartitionOperator, arena: std.mem.Allocator) Error!column_module.Batch {
+    fn all(self: *const PartitionOperator, arena: std.mem.Allocator) Error!Batch {
         const builders = try keyed_rows.open_all(arena, arena, self.types);
-        for (self.parts, 0..) |*part, index| {
-            if (part.row_count == 0) continue;
+        for (self.parts, 0..) |*some, index| {
+            if (some.row_count == 0) continue;
             const given = try self.batch(arena, index);
-            for (builders, given.columns) |*builder, *column| try builder.append_range(column, 0, part.row_count);
+            for (builders, given.columns) |*builder, *column| try builder.append_range(column, 0, some.row_count);
         }
         return .{ .row_count = @intCast(self.row_total()), .columns = try keyed_rows.collected(arena, builders) };
     }
 
-    pub fn reset(self: *PartitionOperator) void {
+    pub fn reset(self: *PartitionOperator) Error!void {
         self.has_parted = false;
+        self.leaving = .nothing;
+        self.left = null;
         for (0..self.parts.len) |index| self.clear(index);
     }
 };
@@ -298,8 +456,9 @@ fn expect_dealt(arena: std.mem.Allocator, random: std.Random, part_count: u16, k
         key.* = .{ .type = columns[index].type, .node = .{ .column = index } };
         hash.hash_column(&columns[index], 0, hashes, if (i == 0) .first else .combine);
     }
-    var operator: PartitionOperator = try .init(std.testing.allocator, arena, &.{ .count = part_count, .keys = keys }, fields);
-    defer operator.deinit();
+    const opening: protocol.Opening = .{ .gpa = std.testing.allocator, .arena = arena, .input = fields };
+    var operator: PartitionOperator = try .open(&opening, &.{ .count = part_count, .keys = keys });
+    defer operator.close();
     const bits = try arena.alloc(u8, bitmap.size(count));
     random.bytes(bits);
     const selected = if (random.boolean()) bits else null;
@@ -308,7 +467,8 @@ fn expect_dealt(arena: std.mem.Allocator, random: std.Random, part_count: u16, k
         .columns = columns,
         .selection = if (selected) |some| .{ .bits = some, .count = @intCast(bitmap.count(some, count)) } else null,
     };
-    for (0..2) |_| try operator.push(arena, &chunk);
+    for (0..2) |_| try operator.deal(arena, &chunk);
+    try std.testing.expect(operator.size() > 0);
     var row_count: u32 = 0;
     for (operator.parts, 0..) |part, i| {
         if (part.row_count == 0) continue;
@@ -327,7 +487,7 @@ fn expect_dealt(arena: std.mem.Allocator, random: std.Random, part_count: u16, k
         operator.clear(i);
     }
     try std.testing.expectEqual(2 * chunk.selected_count(), row_count);
-    try std.testing.expectEqual(0, operator.size);
+    try std.testing.expectEqual(0, operator.held);
 }
 
 fn expect_same_rows(columns: []const Column, rows: []const u32, got: []const Column) !void {

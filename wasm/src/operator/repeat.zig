@@ -1,12 +1,73 @@
 //! Every row as often as an expression says: INTERSECT ALL and EXCEPT ALL count rows and hand them
 //! back this way.
+//!
+//!     repeat      expression (int64): rows per row; NULL, 0 and less: none
 const std = @import("std");
+const abi = @import("../abi.zig");
+const column_module = @import("../core/column.zig");
 const expression_module = @import("../plan/expression.zig");
+const expression_parser = @import("../plan/expression_parser.zig");
+const interrupt = @import("../core/interrupt.zig");
+const protocol = @import("protocol.zig");
+const step_module = @import("../plan/step.zig");
 const Arena = @import("../core/arena.zig").Arena;
 const Chunk = expression_module.Chunk;
+const Error = protocol.Error;
 const Expression = expression_module.Expression;
 
-pub const Repeater = struct {
+pub const RepeatOperator = struct {
+    step: *const Step,
+    /// What comes of a chunk may be far larger than it, so its memory is its own.
+    scratch: Arena,
+    /// The columns of the chunk that is being repeated, its rows, and room for some of them.
+    columns: []const column_module.Column = &.{},
+    repeater: Repeater = .{ .rows = &.{}, .left = &.{} },
+    room: []u32 = &.{},
+
+    pub const Step = Expression;
+    pub const tag: abi.NodeTag = .repeat;
+    pub const facts: step_module.Facts = .{};
+
+    pub fn parse(parser: *expression_parser.Parser) expression_parser.Error!step_module.Parsed(Step) {
+        const count = try parser.parse_expression(0);
+        if (count.type.tag != .i64) return expression_parser.refuse("rows are repeated by an int64", .{});
+        return .{ .step = count, .output = parser.fields };
+    }
+
+    pub fn open(opening: *const protocol.Opening, step: *const Step) Error!RepeatOperator {
+        return .{ .step = step, .scratch = .init(opening.gpa) };
+    }
+
+    pub fn push(self: *RepeatOperator, arena: std.mem.Allocator, chunk: *Chunk, _: protocol.Flow) Error!protocol.Pushed {
+        _ = self.scratch.reset(.free_all);
+        self.repeater = try .init(arena, self.step, chunk);
+        self.columns = chunk.columns;
+        self.room = try arena.alloc(u32, expression_module.chunk_rows);
+        return .in_pieces;
+    }
+
+    pub fn next(self: *RepeatOperator) Error!?protocol.Piece {
+        try interrupt.check();
+        const rows = self.repeater.next(self.room);
+        if (rows.len > 0) return .{ .order = .{ .columns = self.columns, .rows = rows, .scratch = &self.scratch } };
+        _ = self.scratch.reset(.free_all);
+        return null;
+    }
+
+    pub fn size(self: *const RepeatOperator) u64 {
+        return self.scratch.capacity();
+    }
+
+    pub fn reset(self: *RepeatOperator) Error!void {
+        _ = self.scratch.reset(.free_all);
+    }
+
+    pub fn close(self: *RepeatOperator) void {
+        self.scratch.deinit();
+    }
+};
+
+const Repeater = struct {
     rows: []const u32,
     /// For each of `rows`, how often it still comes.
     left: []i64,
@@ -40,7 +101,7 @@ pub const Repeater = struct {
 
 test Repeater {
     const counts: [6]i64 align(16) = .{ 2, -1, std.math.minInt(i64), 5, 0, 1 };
-    const column: @import("../core/column.zig").Column = .{
+    const column: column_module.Column = .{
         .type = .of(.i64),
         .row_count = 6,
         .validity = &.{0b1_1111},

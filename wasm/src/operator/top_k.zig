@@ -55,6 +55,10 @@ pub const TopK = struct {
         for (self.trial) |*builder| builder.deinit();
     }
 
+    pub fn memory_size(self: *const TopK) u64 {
+        return keyed_rows.size(self.bound) + keyed_rows.size(self.trial);
+    }
+
     /// The bound stays: as many rows as are wanted have been seen at or before it, so what lies
     /// behind cannot be among the best of all lanes.
     pub fn next_lane(self: *TopK) void {
@@ -73,11 +77,6 @@ pub const TopK = struct {
             builder.reset();
             try builder.append_indices(&columns[index], &.{row});
         }
-    }
-
-    /// The first key of the bound: what a scan may leave rows out by.
-    pub fn first_key(self: *const TopK, arena: std.mem.Allocator) error{OutOfMemory}!?Column {
-        return if (self.known) try self.bound[0].finish(arena) else null;
     }
 
     /// Rows of the chunk that may be among the best; null: all of them. `columns` are its columns

@@ -4,10 +4,12 @@
 //!     used              columns that the steps behind them look at
 //!     keys only         texts of which nothing is asked but which rows have the same: codes are enough
 //!     extremes only     nothing is asked but the least and the greatest: a dictionary's entries are enough
+//!
+//! The steps answer, each by its rule (step.zig).
 const std = @import("std");
 const Expression = @import("expression.zig").Expression;
 const Field = @import("../core/schema.zig").Field;
-const Node = @import("plan.zig").Node;
+const Node = @import("step.zig").Node;
 
 /// How many steps before all others are filters.
 pub fn leading_filters(nodes: []const Node) usize {
@@ -23,26 +25,33 @@ pub fn mark_filtered(filters: []const Node, filtered: []bool) void {
 
 /// Marks the inputs that steps behind the filters name: all of them, until a step makes columns of its own.
 pub fn mark_used(following: []const Node, used: []bool) void {
-    @memset(used, following.len == 0);
-    if (following.len == 0) return;
-    switch (following[0].step) {
-        .project => |items| for (items) |*item| item.expression.mark_columns(used),
-        .aggregate => |*aggregate| {
-            for (aggregate.keys) |*key| key.expression.mark_columns(used);
-            for (aggregate.arguments) |*argument| argument.mark_columns(used);
-        },
-        .join => |*join| {
-            for (join.keys) |*key| key.mark_columns(used);
-            for (join.picks) |pick| if (pick.side == .input) {
-                used[pick.column] = true;
-            };
-            if (join.residual) |residual| for (used, residual.named[0..used.len]) |*mark, named| {
-                mark.* = mark.* or named;
-            };
-        },
-        .filter, .sort, .limit, .gather, .partition, .merge, .repeat, .build, .digest => @memset(used, true),
-    }
+    const mark = if (following.len == 0) null else following[0].rule.mark_used;
+    @memset(used, mark == null);
+    if (mark) |found| found(following[0].step, used);
 }
+
+/// Which inputs only serve as keys, followed from step to step.
+pub const KeyTrace = struct {
+    arena: std.mem.Allocator,
+    /// By input: nothing so far asks for more.
+    keys: []bool,
+    /// Which input each column of the current step is, if it is one.
+    origins: []const ?u32,
+
+    /// Whether the steps behind have a say, or it is clear which inputs are keys.
+    pub const Found = enum { goes_on, settled };
+
+    pub fn origin_of(self: *const KeyTrace, expression: *const Expression) ?u32 {
+        return if (expression.node == .column) self.origins[expression.node.column] else null;
+    }
+
+    /// An expression looks at values: what it reads is more than a key.
+    pub fn unmark(self: *KeyTrace, expression: *const Expression) void {
+        if (self.origin_of(expression)) |input| self.keys[input] = false;
+        var children = expression.children();
+        while (children.next()) |child| self.unmark(child);
+    }
+};
 
 /// Marks inputs that are texts, and of which all steps up to an aggregate only pass on that they are its keys.
 pub fn mark_keys(
@@ -52,48 +61,18 @@ pub fn mark_keys(
     keys: []bool,
 ) error{OutOfMemory}!void {
     for (keys, input) |*is_key, field| is_key.* = field.type.layout() == .bytes;
-    // Which input a column of the current step is.
-    var origins = try arena.alloc(?u32, keys.len);
+    const origins = try arena.alloc(?u32, keys.len);
     for (origins, 0..) |*origin, i| origin.* = @intCast(i);
-    const reads = try arena.alloc(bool, keys.len);
-    for (following) |*node| switch (node.step) {
-        .filter => |*predicate| unmark(keys, origins, predicate),
-        .project => |items| {
-            const next = try arena.alloc(?u32, items.len);
-            for (next, items) |*origin, *item| {
-                origin.* = if (item.expression.node == .column) origins[item.expression.node.column] else null;
-                if (origin.* == null) unmark(keys, origins, &item.expression);
-            }
-            origins = next;
-        },
-        .aggregate => |*aggregate| {
-            for (aggregate.arguments) |*argument| unmark(keys, origins, argument);
-            @memset(reads, false);
-            for (aggregate.keys) |*key| {
-                const origin = if (key.expression.node == .column) origins[key.expression.node.column] else null;
-                if (origin) |at| reads[at] = true else unmark(keys, origins, &key.expression);
-            }
-            for (keys, reads) |*is_key, read| is_key.* = is_key.* and read;
-            return;
-        },
-        else => break,
-    };
+    var trace: KeyTrace = .{ .arena = arena, .keys = keys, .origins = origins };
+    for (following) |*node| {
+        const follow = node.rule.trace_keys orelse break;
+        if (try follow(node.step, &trace) == .settled) return;
+    }
     @memset(keys, false);
-}
-
-fn unmark(keys: []bool, origins: []const ?u32, expression: *const Expression) void {
-    if (expression.node == .column) if (origins[expression.node.column]) |input| {
-        keys[input] = false;
-    };
-    var children = expression.children();
-    while (children.next()) |child| unmark(keys, origins, child);
 }
 
 /// Whether the steps behind the filters begin with one that asks for the least and the greatest values alone.
 pub fn only_extremes(following: []const Node) bool {
-    if (following.len == 0 or following[0].step != .aggregate) return false;
-    const aggregate = &following[0].step.aggregate;
-    if (aggregate.keys.len > 0 or aggregate.phase == .final) return false;
-    for (aggregate.calls) |*call| if (call.op != .min and call.op != .max) return false;
-    return true;
+    const ask = if (following.len == 0) return false else following[0].rule.only_extremes orelse return false;
+    return ask(following[0].step);
 }

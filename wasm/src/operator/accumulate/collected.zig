@@ -28,6 +28,10 @@ pub const Collected = struct {
         self.groups.deinit(gpa);
     }
 
+    pub fn memory_size(self: *const Collected) u64 {
+        return self.values.memory_size() + self.groups.items.len * @sizeOf(u32);
+    }
+
     pub fn reset(self: *Collected) void {
         self.values.reset();
         self.groups.clearRetainingCapacity();

@@ -26,6 +26,10 @@ pub const Counts = struct {
         self.counts.deinit(gpa);
     }
 
+    pub fn memory_size(self: *const Counts) u64 {
+        return self.counts.items.len * @sizeOf(i64);
+    }
+
     pub fn reset(self: *Counts) void {
         self.counts.clearRetainingCapacity();
     }
@@ -49,6 +53,10 @@ pub const Nulls = struct {
 
     pub fn deinit(self: *Nulls, gpa: std.mem.Allocator) void {
         self.counts.deinit(gpa);
+    }
+
+    pub fn memory_size(self: *const Nulls) u64 {
+        return self.counts.items.len * @sizeOf(i64);
     }
 
     pub fn reset(self: *Nulls) void {

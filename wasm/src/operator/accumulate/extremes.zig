@@ -48,7 +48,7 @@ fn family_of(data_type: DataType) Family {
         .i128 => .wide,
         .bytes => .bytes,
         .fixed => .fixed,
-        .none, .list, .structure => unreachable, // aggregate_parser.zig refuses them
+        .none, .list, .structure => unreachable, // aggregate_step.zig refuses them
     };
 }
 
@@ -77,6 +77,12 @@ pub const Extremes = struct {
         self.text_arena.deinit();
         self.values.deinit(gpa);
         self.present.deinit(gpa);
+    }
+
+    pub fn memory_size(self: *const Extremes) u64 {
+        var total: u64 = self.text_arena.capacity() + self.values.items.len + self.present.items.len;
+        total += self.integers.items.len * @sizeOf(i64) + self.floats.items.len * @sizeOf(f64);
+        return total + self.wide.items.len * @sizeOf(i128) + self.texts.items.len * @sizeOf(Text);
     }
 
     pub fn reset(self: *Extremes) void {

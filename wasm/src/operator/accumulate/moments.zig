@@ -58,6 +58,10 @@ pub const Moments = struct {
         self.moments.deinit(gpa);
     }
 
+    pub fn memory_size(self: *const Moments) u64 {
+        return self.moments.items.len * @sizeOf(Moment);
+    }
+
     pub fn reset(self: *Moments) void {
         self.moments.clearRetainingCapacity();
     }

@@ -40,6 +40,10 @@ pub const Picks = struct {
         self.places.deinit(gpa);
     }
 
+    pub fn memory_size(self: *const Picks) u64 {
+        return self.values.memory_size() + self.places.items.len * @sizeOf(u32);
+    }
+
     pub fn reset(self: *Picks) Error!void {
         self.values.reset();
         try self.values.append_nulls(1);

@@ -8,7 +8,7 @@
 //! Nothing is sorted: a partition around a pivot goes on in the part that has the place (Hoare's
 //! selection). Floats are compared as integers of the same order, in which NaN is the greatest.
 const std = @import("std");
-const aggregate_parser = @import("../../plan/aggregate_parser.zig");
+const aggregate_step = @import("../aggregate_step.zig");
 const bitmap = @import("../../core/bitmap.zig");
 const collected_module = @import("collected.zig");
 const column_module = @import("../../core/column.zig");
@@ -20,7 +20,7 @@ const Arena = @import("../../core/arena.zig").Arena;
 const Collected = collected_module.Collected;
 const Column = column_module.Column;
 const ColumnBuilder = @import("../../core/column_builder.zig").ColumnBuilder;
-const Fraction = aggregate_parser.Fraction;
+const Fraction = aggregate_step.Fraction;
 const Interval = interval_module.Interval;
 const Scalar = schema.Scalar;
 const Span = interval_module.Span;
@@ -51,7 +51,7 @@ pub fn results(arena: std.mem.Allocator, collected: *const Collected, order: Col
             for (floats, found) |*to, key| to.* = float_of(key);
             return rows_module.from_floats(arena, values.type, floats, validity);
         },
-        .none, .list, .structure => unreachable, // aggregate_parser.zig refuses them
+        .none, .list, .structure => unreachable, // aggregate_step.zig refuses them
         else => {
             const found = try select_all(i64, arena, try gather(i64, arena, &values, order.rows), order, kind, fraction, values.type);
             if (values.type.layout() == .u64) for (found) |*value| {
@@ -162,7 +162,7 @@ fn between(comptime T: type, data_type: schema.DataType, first: T, second: T, we
             return within(T, @trunc(multiply_add(@floatFromInt(second -% first), weight, a)), first, second);
         },
         .time, .timestamp => return within(T, @round(mix(@floatFromInt(first), @floatFromInt(second), weight)), first, second),
-        else => unreachable, // aggregate_parser.zig refuses them
+        else => unreachable, // aggregate_step.zig refuses them
     }
 }
 

@@ -34,6 +34,10 @@ pub const IntegerSums = struct {
         self.wide.deinit(gpa);
     }
 
+    pub fn memory_size(self: *const IntegerSums) u64 {
+        return self.narrow.items.len * @sizeOf(i64) + self.wide.items.len * @sizeOf(i128);
+    }
+
     pub fn reset(self: *IntegerSums) void {
         self.narrow.clearRetainingCapacity();
         self.wide.clearRetainingCapacity();
@@ -88,7 +92,7 @@ pub const IntegerSums = struct {
                 break :blk reduce.sum_integer(T, column.values(T), mask);
             },
             .bits => count_true(column, mask),
-            else => unreachable, // aggregate_parser.zig refuses them
+            else => unreachable, // aggregate_step.zig refuses them
         };
         const sum, const overflow = @addWithOverflow(total.*, added);
         if (overflow != 0) return beyond();
@@ -130,6 +134,10 @@ pub const FloatSums = struct {
 
     pub fn deinit(self: *FloatSums, gpa: std.mem.Allocator) void {
         self.totals.deinit(gpa);
+    }
+
+    pub fn memory_size(self: *const FloatSums) u64 {
+        return self.totals.items.len * @sizeOf(f64);
     }
 
     pub fn reset(self: *FloatSums) void {

@@ -1,6 +1,7 @@
-//! Aggregate steps on the wire → nodes, checked and typed. plan.zig draws the whole plan.
+//! Aggregate steps on the wire → steps, checked and typed. plan/plan.zig draws the whole plan.
 //!
-//!     aggregate   u8 phase, u32 group limit (0: none; partial only; `abi.rows_pass`, `abi.rows_in_order` beside it), u16 keys × (name, expression),
+//!     aggregate   u8 phase, u32 group limit (0: none; partial only; `abi.rows_pass`, `abi.rows_in_order` beside
+//!                 it), u16 keys × (name, expression),
 //!                 u16 calls × (u8 op, u8 flags (1: distinct, 2: has filter), name, u8 argument count, expressions,
 //!                              [filter expression (bool)])
 //!
@@ -27,8 +28,9 @@ const abi = @import("../abi.zig");
 const interrupt = @import("../core/interrupt.zig");
 const schema = @import("../core/schema.zig");
 const column_module = @import("../core/column.zig");
-const expression_module = @import("expression.zig");
-const expression_parser = @import("expression_parser.zig");
+const expression_module = @import("../plan/expression.zig");
+const expression_parser = @import("../plan/expression_parser.zig");
+const step_module = @import("../plan/step.zig");
 const DataType = schema.DataType;
 const Error = expression_parser.Error;
 const Expression = expression_module.Expression;
@@ -80,9 +82,7 @@ pub const Aggregate = struct {
     calls: []const AggregateCall,
 };
 
-pub const Parsed = struct { aggregate: Aggregate, output: []const Field };
-
-pub fn parse_aggregate(self: *Parser) Error!Parsed {
+pub fn parse(self: *Parser) Error!step_module.Parsed(Aggregate) {
     @setRuntimeSafety(true);
     const phase = try self.cursor.read_enum(abi.AggregatePhase);
     const limit = try self.cursor.read_int(u32);
@@ -97,7 +97,7 @@ pub fn parse_aggregate(self: *Parser) Error!Parsed {
     var arguments: Arguments = .{};
     for (calls) |*call| call.* = try parse_call(self, &arguments, phase);
     return .{
-        .aggregate = .{
+        .step = .{
             .phase = phase,
             .group_limit = group_limit,
             .rows_pass = limit & abi.rows_pass != 0,

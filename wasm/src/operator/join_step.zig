@@ -1,18 +1,16 @@
-//! Joins and builds on the wire → nodes, checked and typed. plan.zig draws the whole plan.
+//! Joins on the wire → steps, checked and typed. plan/plan.zig draws the whole plan.
 //!
 //!     join        u16 build (of the plan's), u8 JoinKind, u16 keys × expression,
 //!                 u16 outputs × (name, u8 JoinSide, u16 column (0 for the mark)),
 //!                 u8 has residual, [expression (bool) over the input's columns and then the build's]
-//!     build       u8 flags (`build_…`), u16 keys × expression
 //!
-//! A build's columns are those that its last step takes in, its keys any expressions over them. A join
-//! without keys pairs every row with every row.
+//! A join without keys pairs every row with every row.
 const std = @import("std");
 const abi = @import("../abi.zig");
-const interrupt = @import("../core/interrupt.zig");
 const schema = @import("../core/schema.zig");
-const expression_module = @import("expression.zig");
-const expression_parser = @import("expression_parser.zig");
+const expression_module = @import("../plan/expression.zig");
+const expression_parser = @import("../plan/expression_parser.zig");
+const step_module = @import("../plan/step.zig");
 const JoinTable = @import("../lookup/join_table.zig").JoinTable;
 const Error = expression_parser.Error;
 const Expression = expression_module.Expression;
@@ -34,15 +32,7 @@ pub const Join = struct {
     residual: ?Residual,
 };
 
-pub const Build = struct {
-    keys: []const Expression,
-    nulls_equal: bool,
-    with_filter: bool,
-};
-
-pub const ParsedJoin = struct { join: Join, output: []const Field };
-
-pub fn parse_join(self: *Parser) Error!ParsedJoin {
+pub fn parse(self: *Parser) Error!step_module.Parsed(Join) {
     const table = try self.parse_build();
     const kind = try self.cursor.read_enum(abi.JoinKind);
     const keys = try self.parse_build_keys(table, 0);
@@ -55,7 +45,7 @@ pub fn parse_join(self: *Parser) Error!ParsedJoin {
     }
     const residual = if (try self.cursor.read_flag()) try parse_residual(self, table) else null;
     return .{
-        .join = .{ .table = table, .kind = kind, .keys = keys, .picks = picks, .residual = residual },
+        .step = .{ .table = table, .kind = kind, .keys = keys, .picks = picks, .residual = residual },
         .output = fields,
     };
 }
@@ -73,7 +63,9 @@ fn pick_type(self: *const Parser, table: *const JoinTable, kind: abi.JoinKind, p
         .input => {},
     }
     const fields = if (pick.side == .input) self.fields else table.fields;
-    if (pick.column >= fields.len) return refuse("column {d} of {d} on one side of a join", .{ pick.column, fields.len });
+    if (pick.column >= fields.len) {
+        return refuse("column {d} of {d} on one side of a join", .{ pick.column, fields.len });
+    }
     return fields[pick.column].type;
 }
 
@@ -88,22 +80,4 @@ fn parse_residual(self: *Parser, table: *const JoinTable) Error!Residual {
         self.named = null;
     }
     return .{ .predicate = try self.parse_predicate(0), .named = named };
-}
-
-pub fn parse_build_step(self: *Parser) Error!Build {
-    const flags = try self.cursor.read_int(u8);
-    if (flags & ~(abi.build_null_equal | abi.build_bloom) != 0) return refuse("flags {d} of a build", .{flags});
-    const keys = try self.arena.alloc(Expression, try self.read_count(3));
-    for (keys) |*key| {
-        key.* = try self.parse_expression(0);
-        if (!expression_parser.is_groupable(key.type)) {
-            interrupt.describe("joining by this type is not supported yet", .{});
-            return error.NotSupported;
-        }
-    }
-    return .{
-        .keys = keys,
-        .nulls_equal = flags & abi.build_null_equal != 0,
-        .with_filter = flags & abi.build_bloom != 0,
-    };
 }
