@@ -22,7 +22,10 @@ test {
     _ = @import("core/heap.zig");
     _ = @import("core/interrupt.zig");
     _ = @import("core/interval.zig");
+    _ = @import("core/lanes.zig");
     _ = @import("core/schema.zig");
+    _ = @import("core/spread.zig");
+    _ = @import("core/take.zig");
     _ = @import("core/utf8.zig");
     _ = @import("encoding/bitpack.zig");
     _ = @import("encoding/byte_stream_split.zig");
@@ -32,7 +35,6 @@ test {
     _ = @import("encoding/dictionary.zig");
     _ = @import("encoding/plain.zig");
     _ = @import("encoding/rle.zig");
-    _ = @import("encoding/spread.zig");
     _ = @import("format/parquet/bloom.zig");
     _ = @import("format/parquet/coded_rows.zig");
     _ = @import("format/parquet/column_chunk.zig");
@@ -76,6 +78,7 @@ test {
     _ = @import("kernel/like.zig");
     _ = @import("kernel/math.zig");
     _ = @import("kernel/moment.zig");
+    _ = @import("kernel/number_text.zig");
     _ = @import("kernel/numeric.zig");
     _ = @import("kernel/parse.zig");
     _ = @import("kernel/parse_time.zig");
@@ -84,7 +87,6 @@ test {
     _ = @import("kernel/radix_sort.zig");
     _ = @import("kernel/reduce.zig");
     _ = @import("kernel/sort_keys.zig");
-    _ = @import("kernel/take.zig");
     _ = @import("kernel/temporal.zig");
     _ = @import("kernel/text.zig");
     _ = @import("kernel/text_case.zig");

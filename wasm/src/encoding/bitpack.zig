@@ -11,25 +11,16 @@
 //! end of the file say what they overrun.
 const std = @import("std");
 const builtin = @import("builtin");
+const lanes_module = @import("../core/lanes.zig");
+const Bytes16 = lanes_module.Bytes16;
 const assert = std.debug.assert;
+const load16 = lanes_module.load16;
+const swizzle = lanes_module.swizzle;
 
-pub const Bytes16 = @Vector(16, u8);
 const Words8 = @Vector(8, u16);
 const Words4 = @Vector(4, u32);
 
 const is_wasm = builtin.cpu.arch.isWasm();
-
-extern fn @"llvm.wasm.swizzle"(Bytes16, Bytes16) Bytes16;
-
-/// Lane i of the result is `bytes[lanes[i]]`, 0 where that is no lane. Natively a loop: tests then
-/// run the same tables.
-pub inline fn swizzle(bytes: Bytes16, lanes: Bytes16) Bytes16 {
-    if (comptime is_wasm) return @"llvm.wasm.swizzle"(bytes, lanes);
-    const from: [16]u8 = bytes;
-    var to: [16]u8 = lanes;
-    for (&to) |*lane| lane.* = if (lane.* < 16) from[lane.*] else 0;
-    return to;
-}
 
 /// Keeps a constant from LLVM, which knows too much about two of them. A multiplication by powers of
 /// two becomes a shift by a different count per lane, which WebAssembly lacks: one scalar shift per
@@ -41,10 +32,6 @@ inline fn hide(constant: anytype) @TypeOf(constant) {
         : [out] "=r" (-> @TypeOf(constant)),
         : [in] "r" (constant),
     );
-}
-
-pub inline fn load16(source: [*]const u8) Bytes16 {
-    return source[0..16].*;
 }
 
 inline fn load_u64(source: [*]const u8) u64 {

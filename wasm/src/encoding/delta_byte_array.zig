@@ -17,6 +17,7 @@
 const std = @import("std");
 const interrupt = @import("../core/interrupt.zig");
 const bitpack = @import("bitpack.zig");
+const lanes_module = @import("../core/lanes.zig");
 const delta = @import("delta.zig");
 const assert = std.debug.assert;
 
@@ -256,9 +257,9 @@ const Build = struct {
 /// pieces, and a load of both would wait for the stores.
 noinline fn build_step(build: *Build, lengths: *const Lengths, count: usize) void {
     var now = build.*;
-    var head = bitpack.load16(now.previous);
+    var head = lanes_module.load16(now.previous);
     for (lengths.prefix_step[0..count], lengths.suffix_step[0..count]) |prefix, suffix| {
-        const rest = bitpack.load16(now.suffix);
+        const rest = lanes_module.load16(now.suffix);
         head = splice(head, prefix, rest);
         now.to[0..16].* = head;
         if (prefix > 16) copy_rest(now.to, now.previous, prefix);
@@ -272,12 +273,12 @@ noinline fn build_step(build: *Build, lengths: *const Lengths, count: usize) voi
 }
 
 /// The first `prefix` bytes of one and then the other's, 16 in all.
-inline fn splice(head: bitpack.Bytes16, prefix: u32, rest: bitpack.Bytes16) bitpack.Bytes16 {
+inline fn splice(head: lanes_module.Bytes16, prefix: u32, rest: lanes_module.Bytes16) lanes_module.Bytes16 {
     const lanes = std.simd.iota(u8, 16);
-    const size: bitpack.Bytes16 = @splat(@intCast(@min(prefix, 16)));
-    const zero: bitpack.Bytes16 = @splat(0);
+    const size: lanes_module.Bytes16 = @splat(@intCast(@min(prefix, 16)));
+    const zero: lanes_module.Bytes16 = @splat(0);
     // Lanes of the prefix ask for lanes from 240 on, which are 0.
-    return @select(u8, lanes < size, head, zero) | bitpack.swizzle(rest, lanes -% size);
+    return @select(u8, lanes < size, head, zero) | lanes_module.swizzle(rest, lanes -% size);
 }
 
 /// May read and write up to 15 bytes too many. A prefix is copied to where the value before ends:

@@ -14,6 +14,7 @@
 //! theirs, bitmaps included. `left` values of the current run are all inside the source.
 const std = @import("std");
 const bitpack = @import("bitpack.zig");
+const lanes_module = @import("../core/lanes.zig");
 const interrupt = @import("../core/interrupt.zig");
 const assert = std.debug.assert;
 
@@ -324,10 +325,10 @@ pub fn levels_to_validity(levels: []const u8, threshold: u8, bits: []u8, first_b
 }
 
 inline fn compare_64(levels: [*]const u8, threshold: u8) u64 {
-    const wanted: bitpack.Bytes16 = @splat(threshold);
+    const wanted: lanes_module.Bytes16 = @splat(threshold);
     var word: u64 = 0;
     inline for (0..4) |i| {
-        const reached: u16 = @bitCast(bitpack.load16(levels + 16 * i) >= wanted);
+        const reached: u16 = @bitCast(lanes_module.load16(levels + 16 * i) >= wanted);
         word |= @as(u64, reached) << (16 * i);
     }
     return word;

@@ -4,7 +4,7 @@
 //! What an integer or a decimal cannot hold is rounded, half away from zero: '1.5' is the integer 2 and
 //! '25e-1' is 3. Integers may also be 0xFF or 0b11, without a sign.
 const std = @import("std");
-const infer = @import("../format/text/infer.zig");
+const number_text = @import("number_text.zig");
 const assert = std.debug.assert;
 
 pub fn is_space(byte: u8) bool {
@@ -104,7 +104,7 @@ const Number = struct {
 
 pub fn integer(comptime T: type, text: []const u8) ?T {
     const body = trim(text);
-    if (infer.parse_integer(T, body)) |value| return value;
+    if (number_text.parse_integer(T, body)) |value| return value;
     // Of negative numbers, unsigned types only know -0.
     if (std.math.minInt(T) == 0 and body.len > 0 and body[0] == '-') return null;
     return std.math.cast(T, any_integer(body) orelse return null);
@@ -195,7 +195,7 @@ const float_size_max = 1024;
 pub fn float(comptime T: type, text: []const u8) ?T {
     const body = trim(text);
     const unsigned = if (body.len > 1 and body[0] == '+' and body[1] != '-' and body[1] != '+') body[1..] else body;
-    if (infer.parse_float(T, unsigned)) |value| return value;
+    if (number_text.parse_float(T, unsigned)) |value| return value;
     _ = Number.scan(unsigned) orelse return null;
     if (std.mem.findScalar(u8, unsigned, '_') == null) return std.fmt.parseFloat(T, unsigned) catch null;
     if (unsigned.len > float_size_max) return null;

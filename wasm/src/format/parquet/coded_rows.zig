@@ -11,7 +11,7 @@
 const std = @import("std");
 const bitmap = @import("../../core/bitmap.zig");
 const rle = @import("../../encoding/rle.zig");
-const spread = @import("../../encoding/spread.zig");
+const spread = @import("../../core/spread.zig");
 const Arena = @import("../../core/arena.zig").Arena;
 const assert = std.debug.assert;
 

@@ -15,9 +15,9 @@
 //! Invariants: `dense_count` of the first `row_count` bits are set: whoever reads the bits counts
 //! them, and reads as many values. Nothing past `row_count` values is touched.
 const std = @import("std");
-const bitmap = @import("../core/bitmap.zig");
-const bitpack = @import("bitpack.zig");
-const Bytes16 = bitpack.Bytes16;
+const bitmap = @import("bitmap.zig");
+const lanes_module = @import("lanes.zig");
+const Bytes16 = lanes_module.Bytes16;
 const assert = std.debug.assert;
 
 /// Values of 1, 2, 4, 8 or 16 bytes.
@@ -183,7 +183,7 @@ inline fn move_64(comptime Unit: type, target: [*]Unit, source: [*]const Unit) v
 
 /// Sixteen bytes of units, which are aligned as units are.
 inline fn load(comptime Unit: type, source: [*]const Unit) Bytes16 {
-    return bitpack.load16(@ptrCast(source));
+    return lanes_module.load16(@ptrCast(source));
 }
 
 inline fn store(comptime Unit: type, target: [*]Unit, vector: Bytes16) void {
@@ -250,11 +250,11 @@ inline fn place_eight(comptime Unit: type, comptime step: usize, places: *const 
         const from = dense + @popCount(mask & ((1 << row) - 1));
         if (step * @sizeOf(Unit) == 8) {
             const half: *align(1) const u64 = @ptrCast(from);
-            const moved: @Vector(2, u64) = @bitCast(bitpack.swizzle(@bitCast(@Vector(2, u64){ half.*, 0 }), places[pattern]));
+            const moved: @Vector(2, u64) = @bitCast(lanes_module.swizzle(@bitCast(@Vector(2, u64){ half.*, 0 }), places[pattern]));
             const to: *align(1) u64 = @ptrCast(rows + row);
             to.* = moved[0];
         } else {
-            store(Unit, rows + row, bitpack.swizzle(load(Unit, from), places[pattern]));
+            store(Unit, rows + row, lanes_module.swizzle(load(Unit, from), places[pattern]));
         }
     }
 }

@@ -3,8 +3,8 @@
 //! Indices are trusted here (they come from our own bitmaps and sorts) and asserted by callers once
 //! per batch: a check per value would double the cost of a gather.
 const std = @import("std");
-const bitmap = @import("../core/bitmap.zig");
-const bitpack = @import("../encoding/bitpack.zig");
+const bitmap = @import("bitmap.zig");
+const lanes_module = @import("lanes.zig");
 const assert = std.debug.assert;
 
 pub fn take_values(comptime T: type, target: []T, source: []const T, indices: []const u32) void {
@@ -29,7 +29,7 @@ pub fn compress(comptime T: type, target: [*]T, source: []const T, bits: []const
             const pattern = mask >> (part * step) & low_bits;
             const from: [*]const u8 = @ptrCast(source.ptr + row + part * step);
             const to: [*]u8 = @ptrCast(target + written);
-            to[0..16].* = bitpack.swizzle(bitpack.load16(from), compress_table(T)[pattern]);
+            to[0..16].* = lanes_module.swizzle(lanes_module.load16(from), compress_table(T)[pattern]);
             written += @popCount(pattern);
         }
     }
