@@ -417,3 +417,26 @@ EXPORTS = {
     "qm_leaf_bounds": ("i32 i32 i32", "i32"),
     "qm_pages": ("i32 i32 i32 i32", "i32"),
 }
+
+# takes, gives, states, constant, splits, counts repeats, shows order
+AGGREGATE_RULES = {
+    AggregateOp.COUNT_ROWS: ("nothing", "count", ("count",), "none", True, True, False),
+    AggregateOp.COUNT: ("anything", "count", ("count",), "none", True, True, False),
+    AggregateOp.SUM: ("summable", "total", ("total",), "none", True, True, False),
+    AggregateOp.MIN: ("ordered", "value", ("value",), "none", True, False, False),
+    AggregateOp.MAX: ("ordered", "value", ("value",), "none", True, False, False),
+    AggregateOp.AVG: ("numbers", "float64", ("total","count",), "none", True, True, False),
+    AggregateOp.STDDEV_SAMP: ("float64", "float64", ("count","mean","squares",), "none", True, True, False),
+    AggregateOp.STDDEV_POP: ("float64", "float64", ("count","mean","squares",), "none", True, True, False),
+    AggregateOp.VAR_SAMP: ("float64", "float64", ("count","mean","squares",), "none", True, True, False),
+    AggregateOp.VAR_POP: ("float64", "float64", ("count","mean","squares",), "none", True, True, False),
+    AggregateOp.MEDIAN: ("median", "value", ("value",), "none", False, True, False),
+    AggregateOp.PERCENTILE_CONT: ("continuous", "value", ("value",), "fraction", False, True, False),
+    AggregateOp.PERCENTILE_DISC: ("ordered", "value", ("value",), "fraction", False, True, False),
+    AggregateOp.FIRST: ("anything", "value", ("value","present",), "none", True, False, True),
+    AggregateOp.LAST: ("anything", "value", ("value","present",), "none", True, False, True),
+    AggregateOp.ANY_VALUE: ("anything", "value", ("value",), "none", True, False, True),
+    AggregateOp.BOOL_AND: ("bools", "value", ("value",), "none", True, False, False),
+    AggregateOp.BOOL_OR: ("bools", "value", ("value",), "none", True, False, False),
+    AggregateOp.STRING_AGG: ("text", "value", ("value",), "separator", True, True, True),
+}

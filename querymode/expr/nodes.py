@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from querymode._abi import AggregateOp, ArithmeticOp, CompareOp
 from querymode.errors import error
+from querymode.expr.aggregate_rules import RULES, WORDS
 from querymode.expr.number import NumberMethods
 from querymode.expr.text import TextMethods
 from querymode.expr.time import TimeMethods
@@ -616,67 +617,12 @@ ARITHMETIC_SIGNS = {
     ArithmeticOp.DIVIDE_INTEGER: "//",
     ArithmeticOp.MODULO: "%",
 }
-AGGREGATE_NAMES = {
-    AggregateOp.COUNT_ROWS: "count",
-    AggregateOp.COUNT: "count",
-    AggregateOp.SUM: "sum",
-    AggregateOp.MIN: "min",
-    AggregateOp.MAX: "max",
-    AggregateOp.AVG: "avg",
-    AggregateOp.STDDEV_SAMP: "stddev_samp",
-    AggregateOp.STDDEV_POP: "stddev_pop",
-    AggregateOp.VAR_SAMP: "var_samp",
-    AggregateOp.VAR_POP: "var_pop",
-    AggregateOp.MEDIAN: "median",
-    AggregateOp.PERCENTILE_CONT: "percentile_cont",
-    AggregateOp.PERCENTILE_DISC: "percentile_disc",
-    AggregateOp.FIRST: "first",
-    AggregateOp.LAST: "last",
-    AggregateOp.ANY_VALUE: "any_value",
-    AggregateOp.BOOL_AND: "bool_and",
-    AggregateOp.BOOL_OR: "bool_or",
-    AggregateOp.STRING_AGG: "string_agg",
-}
+AGGREGATE_NAMES = {op: rule.name for op, rule in RULES.items()}
 #: How they are called here, where that is not by their name in SQL.
-AGGREGATE_METHODS = {
-    AggregateOp.STDDEV_SAMP: "std()",
-    AggregateOp.STDDEV_POP: "std(ddof=0)",
-    AggregateOp.VAR_SAMP: "var()",
-    AggregateOp.VAR_POP: "var(ddof=0)",
-    AggregateOp.PERCENTILE_CONT: "quantile({})",
-    AggregateOp.PERCENTILE_DISC: "quantile({}, 'discrete')",
-    AggregateOp.BOOL_AND: "all()",
-    AggregateOp.BOOL_OR: "any()",
-}
+AGGREGATE_METHODS = {op: rule.method for op, rule in RULES.items() if rule.method}
 _INTERPOLATIONS = {"linear": AggregateOp.PERCENTILE_CONT, "discrete": AggregateOp.PERCENTILE_DISC}
 #: What `aggregate("sum", …)` accepts.
-AGGREGATE_WORDS = {
-    "count": AggregateOp.COUNT,
-    "sum": AggregateOp.SUM,
-    "min": AggregateOp.MIN,
-    "max": AggregateOp.MAX,
-    "avg": AggregateOp.AVG,
-    "mean": AggregateOp.AVG,
-    "count_distinct": AggregateOp.COUNT,
-    "n_unique": AggregateOp.COUNT,
-    "std": AggregateOp.STDDEV_SAMP,
-    "stddev": AggregateOp.STDDEV_SAMP,
-    "stddev_samp": AggregateOp.STDDEV_SAMP,
-    "stddev_pop": AggregateOp.STDDEV_POP,
-    "var": AggregateOp.VAR_SAMP,
-    "variance": AggregateOp.VAR_SAMP,
-    "var_samp": AggregateOp.VAR_SAMP,
-    "var_pop": AggregateOp.VAR_POP,
-    "median": AggregateOp.MEDIAN,
-    "first": AggregateOp.FIRST,
-    "last": AggregateOp.LAST,
-    "any_value": AggregateOp.ANY_VALUE,
-    "bool_and": AggregateOp.BOOL_AND,
-    "all": AggregateOp.BOOL_AND,
-    "bool_or": AggregateOp.BOOL_OR,
-    "any": AggregateOp.BOOL_OR,
-    "string_agg": AggregateOp.STRING_AGG,
-}
+AGGREGATE_WORDS = {**WORDS, "count_distinct": AggregateOp.COUNT, "n_unique": AggregateOp.COUNT}
 
 
 def aggregate_by_word(word: str, value: Expr) -> Aggregate | None:
@@ -684,7 +630,7 @@ def aggregate_by_word(word: str, value: Expr) -> Aggregate | None:
     op = AGGREGATE_WORDS.get(word.lower())
     if op is None:
         return None
-    extra: tuple[Expr, ...] = (Literal(","),) if op == AggregateOp.STRING_AGG else ()
+    extra: tuple[Expr, ...] = (Literal(","),) if RULES[op].constant == "separator" else ()
     return Aggregate(op, value, extra, distinct=word.lower() in ("count_distinct", "n_unique"))
 
 

@@ -1,18 +1,7 @@
-"""Aggregates: what they take, what they return, what lanes exchange, and how the engine is told.
+"""Aggregates: which types they take and return, what lanes exchange, and how the engine is told.
 
-The engine's side of the same rules is wasm/src/plan/aggregate_parser.zig. Types are settled here: a variance
-is of float64, a median of integers is a float64, so the argument is cast before the engine sees it.
-
-    count                                    int64
-    sum                                      total: int128, float64 or decimal(38, s)
-    avg                                      total, int64
-    stddev_…, var_…                          int64, float64, float64
-    min, max, any_value, bool_and, bool_or   value
-    first, last                              value, bool
-    string_agg                               utf8
-
-are the states that a partial aggregate hands to its final one. Medians, percentiles and DISTINCT have none:
-they need all rows of a group in one place.
+Each has a row in aggregate_rules.py. Types are settled here: a variance is of float64, a median of integers
+is a float64, so the argument is cast before the engine sees it.
 """
 
 from __future__ import annotations
@@ -20,13 +9,13 @@ from __future__ import annotations
 from querymode._abi import (
     AGGREGATE_DISTINCT,
     AGGREGATE_FILTERED,
-    AggregateOp,
     AggregatePhase,
     ExpressionTag,
     NodeTag,
     TypeTag,
 )
 from querymode.errors import error
+from querymode.expr.aggregate_rules import RULES
 from querymode.expr.literals import encode_text, encode_value
 from querymode.expr.nodes import AGGREGATE_NAMES, Literal
 from querymode.plan.bind import aggregate_argument, bind, bind_as, bind_predicate
@@ -50,100 +39,102 @@ from querymode.types import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from querymode.errors import QueryModeError
+    from querymode._abi import AggregateOp
     from querymode.expr.nodes import Aggregate
     from querymode.schema import Schema
     from querymode.types import DataType
 
-_COUNTS = (AggregateOp.COUNT_ROWS, AggregateOp.COUNT)
-_VARIANCES = (AggregateOp.STDDEV_SAMP, AggregateOp.STDDEV_POP, AggregateOp.VAR_SAMP, AggregateOp.VAR_POP)
-_PERCENTILES = (AggregateOp.PERCENTILE_CONT, AggregateOp.PERCENTILE_DISC)
-_PICKS = (AggregateOp.FIRST, AggregateOp.LAST, AggregateOp.ANY_VALUE)
-_BOOLS = (AggregateOp.BOOL_AND, AggregateOp.BOOL_OR)
-#: A value that comes twice changes nothing here, so DISTINCT does not either.
-_WITHOUT_REPEATS = (*_PICKS, *_BOOLS, AggregateOp.MIN, AggregateOp.MAX)
 #: Digits behind the point of a fraction that the engine counts with exactly.
 _FRACTION_DIGITS = 18
 
 
 def is_splittable(call: Aggregate) -> bool:
     """Whether lanes may each do a part of it."""
-    if call.is_distinct and call.op not in _WITHOUT_REPEATS:
-        return False
-    return call.op != AggregateOp.MEDIAN and call.op not in _PERCENTILES
+    rule = RULES[call.op]
+    return rule.splits and not (call.is_distinct and rule.counts_repeats)
 
 
 def depends_on_order(call: Aggregate) -> bool:
     """Whether the rows' order shows in the answer."""
-    return call.op in _PICKS or call.op == AggregateOp.STRING_AGG
+    return RULES[call.op].shows_order
 
 
 def result_type(call: Aggregate, argument: DataType) -> DataType:
     """What it gives for a value of that type. Refuses what it is not defined for."""
-    taken = argument_type(call, argument)
-    op = call.op
-    if op in _COUNTS:
-        return INT64
-    if op == AggregateOp.SUM:
-        return _total_type(call, taken)
-    if op == AggregateOp.AVG:
-        _total_type(call, taken)
-        return FLOAT64
-    return FLOAT64 if op in _VARIANCES else taken
+    return _type_of(RULES[call.op].gives, argument_type(call, argument))
 
 
 def state_types(call: Aggregate, argument: DataType) -> list[DataType]:
     """The columns that a partial aggregate hands to its final one."""
     taken = argument_type(call, argument)
-    op = call.op
-    if op in _COUNTS:
-        return [INT64]
-    if op in (AggregateOp.SUM, AggregateOp.AVG):
-        return [_total_type(call, taken)] + [INT64] * (op == AggregateOp.AVG)
-    if op in _VARIANCES:
-        return [INT64, FLOAT64, FLOAT64]
-    return [taken, BOOL] if op in (AggregateOp.FIRST, AggregateOp.LAST) else [taken]
+    return [_type_of(state, taken) for state in RULES[call.op].states]
 
 
 def argument_type(call: Aggregate, argument: DataType) -> DataType:
     """What its value is cast to before the engine aggregates it."""
     argument = aggregate_argument(argument)
-    op = call.op
-    if op in _COUNTS or op in _PICKS:
-        return argument
-    if op in (AggregateOp.SUM, AggregateOp.AVG):
-        _total_type(call, argument)
-        return argument
-    if op in _VARIANCES and is_numeric(argument):
+    taken = _TAKEN[RULES[call.op].takes](argument)
+    if taken is None:
+        raise error(
+            "INVALID_AGGREGATE",
+            f"{AGGREGATE_NAMES[call.op]} is not defined for {argument}, the type of {call.value}",
+        )
+    return taken
+
+
+def _type_of(column: str, taken: DataType) -> DataType:
+    """An answer's, or a state's, for a value of that type."""
+    if column == "value":
+        return taken
+    if column == "total":
+        return _total_type(taken)
+    return _FIXED[column]
+
+
+_FIXED = {"count": INT64, "float64": FLOAT64, "mean": FLOAT64, "squares": FLOAT64, "present": BOOL}
+
+
+def _total_type(taken: DataType) -> DataType:
+    if is_float(taken):
         return FLOAT64
-    if op in (AggregateOp.MIN, AggregateOp.MAX, AggregateOp.PERCENTILE_DISC) and _has_order(argument):
-        return argument
-    if op in _BOOLS and argument == BOOL:
-        return argument
-    if op in (AggregateOp.MEDIAN, AggregateOp.PERCENTILE_CONT):
-        found = _between_type(call, argument)
-        if found is not None:
-            return found
-    if op == AggregateOp.STRING_AGG and not is_nested(argument) and not is_vector(argument):
-        return UTF8
-    raise _undefined(call, argument)
+    return decimal(38, taken.scale) if is_decimal(taken) else INT128
 
 
-def _total_type(call: Aggregate, argument: DataType) -> DataType:
-    if is_integer(argument) or (argument == BOOL and call.op == AggregateOp.SUM):
-        return INT128
-    if is_float(argument):
-        return FLOAT64
-    if is_decimal(argument):
-        return decimal(38, argument.scale)
-    raise _undefined(call, argument)
+# What each kind of aggregate makes of a type; None where it is not defined for it.
 
 
-def _between_type(call: Aggregate, argument: DataType) -> DataType | None:
-    """Of a value that may lie between two others; a median of what has none is the lower one."""
-    is_median = call.op == AggregateOp.MEDIAN
+def _as_it_is(argument: DataType) -> DataType | None:
+    return argument
+
+
+def _number(argument: DataType) -> DataType | None:
+    return argument if is_integer(argument) or is_float(argument) or is_decimal(argument) else None
+
+
+def _summable(argument: DataType) -> DataType | None:
+    return argument if argument == BOOL else _number(argument)
+
+
+def _float64(argument: DataType) -> DataType | None:
+    return FLOAT64 if is_numeric(argument) else None
+
+
+def _ordered(argument: DataType) -> DataType | None:
+    return None if _has_no_key(argument) else argument
+
+
+def _bool(argument: DataType) -> DataType | None:
+    return argument if argument == BOOL else None
+
+
+def _text(argument: DataType) -> DataType | None:
+    return None if _has_no_key(argument) else UTF8
+
+
+def _continuous(argument: DataType) -> DataType | None:
+    """Of a value that may lie between two others."""
     if is_integer(argument):
         return FLOAT64
     if argument.tag == TypeTag.F16:
@@ -152,21 +143,27 @@ def _between_type(call: Aggregate, argument: DataType) -> DataType | None:
         return argument
     if argument.tag == TypeTag.DATE:
         return timestamp()
-    if argument.tag == TypeTag.TIMESTAMP:
-        return argument if is_median else timestamp(zone=argument.zone)
+    return timestamp(zone=argument.zone) if argument.tag == TypeTag.TIMESTAMP else None
+
+
+def _median(argument: DataType) -> DataType | None:
+    """The same; of what has no value between two others it is the lower one."""
     discrete = (TypeTag.BOOL, TypeTag.UTF8, TypeTag.BINARY, TypeTag.FIXED_BINARY)
-    return argument if is_median and argument.tag in discrete else None
+    return argument if argument.tag in (*discrete, TypeTag.TIMESTAMP) else _continuous(argument)
 
 
-def _has_order(data_type: DataType) -> bool:
-    return not (is_nested(data_type) or is_vector(data_type))
-
-
-def _undefined(call: Aggregate, argument: DataType) -> QueryModeError:
-    return error(
-        "INVALID_AGGREGATE",
-        f"{AGGREGATE_NAMES[call.op]} is not defined for {argument}, the type of {call.value}",
-    )
+_TAKEN: dict[str, Callable[[DataType], DataType | None]] = {
+    "nothing": _as_it_is,
+    "anything": _as_it_is,
+    "summable": _summable,
+    "numbers": _number,
+    "float64": _float64,
+    "ordered": _ordered,
+    "bools": _bool,
+    "text": _text,
+    "continuous": _continuous,
+    "median": _median,
+}
 
 
 # ---- for the engine ----
@@ -190,7 +187,7 @@ class BoundCall:
             self._value.append(bind_as(call.value, schema, argument_type(call, argument)).wire)
         self._constants = _constants(call)
         self._where = b"" if call.where is None else bind_predicate(call.where, schema).wire
-        if call.is_distinct and _has_no_key(argument) and call.op not in _WITHOUT_REPEATS:
+        if call.is_distinct and _has_no_key(argument) and RULES[call.op].counts_repeats:
             raise error("NOT_SUPPORTED", f"{call}: DISTINCT of {argument} is not supported yet")
 
     def encoded(self, name: bytes) -> bytes:
@@ -225,7 +222,8 @@ def _has_no_key(data_type: DataType) -> bool:
 
 def _constants(call: Aggregate) -> list[bytes]:
     """A percentile's fraction, a separator."""
-    takes = 1 if call.op in _PERCENTILES or call.op == AggregateOp.STRING_AGG else 0
+    kind = RULES[call.op].constant
+    takes = 0 if kind == "none" else 1
     name = AGGREGATE_NAMES[call.op]
     if len(call.extra) != takes:
         raise error("INVALID_AGGREGATE", f"{name} takes {takes + 1} arguments, not {len(call.extra) + 1}")
@@ -234,7 +232,7 @@ def _constants(call: Aggregate) -> list[bytes]:
     (given,) = call.extra
     if not isinstance(given, Literal):
         raise error("INVALID_AGGREGATE", f"{name} takes a constant beside its column, not {given}")
-    return [_separator(given.value) if call.op == AggregateOp.STRING_AGG else _fraction(name, given.value)]
+    return [_separator(given.value) if kind == "separator" else _fraction(name, given.value)]
 
 
 def _separator(given: object) -> bytes:

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from querymode._abi import AggregateOp
 from querymode.errors import QueryModeError
+from querymode.expr.aggregate_rules import RULES, SQL_NAMES
 from querymode.expr.nodes import Aggregate, And, Cast, Column, Expr, IsNull, Literal
 from querymode.expr.trees import columns_in, identity
 from querymode.plan.aggregates import BoundCall
@@ -22,36 +23,10 @@ if TYPE_CHECKING:
     #: A key of ORDER BY: does it descend, do NULLs come first?
     SortKey = tuple[Expr, bool, bool]
 
-#: Aggregates of one value, by their names in SQL.
-_SIMPLE = {
-    "count": AggregateOp.COUNT,
-    "sum": AggregateOp.SUM,
-    "min": AggregateOp.MIN,
-    "max": AggregateOp.MAX,
-    "avg": AggregateOp.AVG,
-    "mean": AggregateOp.AVG,
-    "stddev": AggregateOp.STDDEV_SAMP,
-    "stddev_samp": AggregateOp.STDDEV_SAMP,
-    "stddev_pop": AggregateOp.STDDEV_POP,
-    "variance": AggregateOp.VAR_SAMP,
-    "var_samp": AggregateOp.VAR_SAMP,
-    "var_pop": AggregateOp.VAR_POP,
-    "median": AggregateOp.MEDIAN,
-    "first": AggregateOp.FIRST,
-    "arbitrary": AggregateOp.FIRST,
-    "last": AggregateOp.LAST,
-    "any_value": AggregateOp.ANY_VALUE,
-    "bool_and": AggregateOp.BOOL_AND,
-    "bool_or": AggregateOp.BOOL_OR,
-}
-_PERCENTILES = {
-    "quantile_cont": AggregateOp.PERCENTILE_CONT,
-    "quantile_disc": AggregateOp.PERCENTILE_DISC,
-    "quantile": AggregateOp.PERCENTILE_DISC,
-    "percentile_cont": AggregateOp.PERCENTILE_CONT,
-    "percentile_disc": AggregateOp.PERCENTILE_DISC,
-}
-_JOINED = ("string_agg", "group_concat", "listagg")
+#: By their names in SQL: of one value, of a value and a fraction, of texts and what stands between them.
+_SIMPLE = {name: op for name, op in SQL_NAMES.items() if RULES[op].constant == "none"}
+_PERCENTILES = {name: op for name, op in SQL_NAMES.items() if RULES[op].constant == "fraction"}
+_JOINED = {name: op for name, op in SQL_NAMES.items() if RULES[op].constant == "separator"}
 _COUNT_IF = ("count_if", "countif")
 #: The value beside the greatest or least other one: whether that one descends.
 _BESIDE = {
@@ -63,8 +38,6 @@ _BESIDE = {
     "argmin": False,
 }
 AGGREGATES = frozenset((*_SIMPLE, *_PERCENTILES, *_JOINED, *_COUNT_IF, *_BESIDE))
-#: Whether rows come in one order or another matters to these.
-_ORDERED = (AggregateOp.FIRST, AggregateOp.LAST, AggregateOp.ANY_VALUE, AggregateOp.STRING_AGG)
 
 
 class Aggregates:
@@ -112,7 +85,7 @@ class Aggregates:
         if aggregate.op in (AggregateOp.SUM, AggregateOp.AVG):
             assert aggregate.value is not None
             return is_float(self._translator.check(aggregate.value))
-        return aggregate.op in _ORDERED
+        return RULES[aggregate.op].shows_order
 
     def within_group(
         self, node: exp.Anonymous, order: Sequence[exp.Ordered], condition: exp.Expr | None
@@ -193,7 +166,7 @@ class Aggregates:
         if name in _SIMPLE:
             return Aggregate(_SIMPLE[name], values[0], distinct=distinct, where=where)
         if name in _JOINED:
-            return Aggregate(AggregateOp.STRING_AGG, values[0], (values[1],), distinct=distinct, where=where)
+            return Aggregate(_JOINED[name], values[0], (values[1],), distinct=distinct, where=where)
         fraction = Literal(self._fraction(name, values[1], node))
         return Aggregate(_PERCENTILES[name], values[0], (fraction,), distinct=distinct, where=where)
 

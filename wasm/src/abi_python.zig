@@ -1,6 +1,7 @@
-//! Host program: reflects over abi.zig and prints querymode/_abi.py.
+//! Host program: reflects over abi.zig and prints querymode/_abi.py, with the engine's rules of aggregates.
 const std = @import("std");
 const abi = @import("abi.zig");
+const aggregate_rules = @import("operator/accumulator.zig").rules;
 const Writer = std.Io.Writer;
 
 pub fn main(init: std.process.Init) !void {
@@ -25,6 +26,25 @@ fn write(w: *Writer) Writer.Error!void {
         try w.print("\", \"{s}\"),\n", .{comptime wasm_type(info.return_type.?)});
     }
     try w.writeAll("}\n");
+    try write_aggregate_rules(w);
+}
+
+/// What the two sides must agree on; tests/abi compares it with querymode/expr/aggregate_rules.py.
+fn write_aggregate_rules(w: *Writer) Writer.Error!void {
+    try w.writeAll("\n# takes, gives, states, constant, splits, counts repeats, shows order\nAGGREGATE_RULES = {\n");
+    inline for (comptime std.enums.values(abi.AggregateOp)) |op| {
+        const rule = comptime aggregate_rules.get(op);
+        try w.print("    AggregateOp.{s}: (\"{t}\", \"{t}\", (", .{ comptime upper(@tagName(op)), rule.takes, rule.gives });
+        inline for (rule.states) |state| try w.print("\"{t}\",", .{state});
+        try w.print("), \"{t}\", {s}, {s}, {s}),\n", .{
+            rule.constant, python(rule.splits), python(rule.counts_repeats), python(rule.shows_order),
+        });
+    }
+    try w.writeAll("}\n");
+}
+
+fn python(truth: bool) []const u8 {
+    return if (truth) "True" else "False";
 }
 
 fn write_names(w: *Writer, comptime E: type, base: []const u8) Writer.Error!void {

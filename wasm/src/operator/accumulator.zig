@@ -1,7 +1,7 @@
 //! What is kept for every group, which of it a call needs, and how its answer or its states come of it.
 //!
-//! Calls are put together from few kinds of accumulators, each in its own file under accumulate/. A
-//! call over a value that may be NULL counts NULLs beside it: a group whose values are all NULL has no sum.
+//! Calls are put together from few kinds of accumulators, each in its own file under accumulate/; `rules` says
+//! how, in a row for each aggregate. A call over a value that may be NULL counts NULLs beside it: a group whose values are all NULL has no sum.
 const std = @import("std");
 const abi = @import("../abi.zig");
 const aggregate_step = @import("aggregate_step.zig");
@@ -33,42 +33,206 @@ pub const Error = error{ Cancelled, OutOfMemory, OutOfRange, NotSupported, TooLa
 
 pub const Kind = enum { nulls, integers, floats, counts, moments, min, max, first, last, any, collected };
 
-/// What a call keeps, in the order `finish_call` wants it.
-pub fn kinds_of(call: *const Call, node: *const aggregate_step.Aggregate, buffer: *[2]Kind) []const Kind {
-    const is_final = node.phase == .final;
-    const wanted: []const Kind = switch (call.op) {
-        .count_rows => if (is_final) &.{.counts} else &.{},
-        .count => if (is_final) &.{.counts} else &.{.nulls},
-        .sum => if (call.states[0].tag == .f64) &.{ .nulls, .floats } else &.{ .nulls, .integers },
-        .avg => if (call.states[0].tag == .f64)
-            &.{ if (is_final) .counts else .nulls, .floats }
-        else
-            &.{ if (is_final) .counts else .nulls, .integers },
-        .stddev_samp, .stddev_pop, .var_samp, .var_pop => &.{.moments},
-        .min, .bool_and => &.{ .nulls, .min },
-        .max, .bool_or => &.{ .nulls, .max },
-        .first => &.{.first},
-        .last => &.{.last},
-        .any_value => &.{.any},
-        .median, .percentile_cont, .percentile_disc, .string_agg => &.{.collected},
+/// What aggregates are, one row each. querymode/expr/aggregate_rules.py has the same rows without what is only the
+/// engine's; tests/abi compares the two.
+pub const Rule = struct {
+    /// Values that it is defined for. The planner casts to these (a variance is of float64).
+    takes: Takes,
+    gives: Gives,
+    /// What a partial aggregate hands to its final twin, a column each.
+    states: []const State,
+    /// What stands beside its value.
+    constant: Constant = .none,
+    /// Partial answers can be put together. Where not, all rows of a group must come to one place.
+    splits: bool = true,
+    /// A value that comes twice counts twice. Where not, DISTINCT changes nothing.
+    counts_repeats: bool = true,
+    /// The order of rows shows in the answer.
+    shows_order: bool = false,
+    /// Whether it asks how many rows its groups have.
+    counts_rows: enum { never, unless_final, always } = .never,
+    /// What is kept for every group, in the order `answer` wants it; `keeps_final` where that differs.
+    keeps: []const Kept,
+    keeps_final: ?[]const Kept = null,
+    /// Adds its columns: the value, or the states of a partial one.
+    answer: *const fn (answering: *const Answering) Error!void,
+};
+
+pub const Takes = enum {
+    nothing,
+    anything,
+    /// Numbers and bools.
+    summable,
+    numbers,
+    float64,
+    ordered,
+    bools,
+    text,
+    /// What has values between any two: of those a percentile may be one.
+    continuous,
+    /// The same, and what has an order at all: the lower one of the middle, then.
+    median,
+};
+pub const Gives = enum { count, total, float64, value };
+pub const State = enum {
+    /// int64
+    count,
+    /// int128, float64 or decimal(38, s)
+    total,
+    /// float64: the values' mean, and the sum of squared distances from it
+    mean,
+    squares,
+    /// As the value; NULL while there is none.
+    value,
+    /// bool: whether there was a row, whose value may be NULL
+    present,
+};
+pub const Constant = enum { none, separator, fraction };
+/// A kind of accumulator; totals are integers or floats, as the state says.
+const Kept = enum { nulls, totals, counts, moments, min, max, first, last, any, collected };
+
+pub const rules: std.EnumArray(abi.AggregateOp, Rule) = .init(.{
+    .count_rows = .{
+        .takes = .nothing,
+        .gives = .count,
+        .states = &.{.count},
+        .counts_rows = .unless_final,
+        .keeps = &.{},
+        .keeps_final = &.{.counts},
+        .answer = answer_count,
+    },
+    .count = .{
+        .takes = .anything,
+        .gives = .count,
+        .states = &.{.count},
+        .counts_rows = .unless_final,
+        .keeps = &.{.nulls},
+        .keeps_final = &.{.counts},
+        .answer = answer_count,
+    },
+    .sum = .{
+        .takes = .summable,
+        .gives = .total,
+        .states = &.{.total},
+        .counts_rows = .always,
+        .keeps = &.{ .nulls, .totals },
+        .answer = answer_sum,
+    },
+    .min = extreme(.ordered, .min),
+    .max = extreme(.ordered, .max),
+    .avg = .{
+        .takes = .numbers,
+        .gives = .float64,
+        .states = &.{ .total, .count },
+        .counts_rows = .always,
+        .keeps = &.{ .nulls, .totals },
+        .keeps_final = &.{ .counts, .totals },
+        .answer = answer_average,
+    },
+    .stddev_samp = variance(.stddev_samp),
+    .stddev_pop = variance(.stddev_pop),
+    .var_samp = variance(.var_samp),
+    .var_pop = variance(.var_pop),
+    .median = percentile(.median, .none),
+    .percentile_cont = percentile(.continuous, .fraction),
+    .percentile_disc = percentile(.ordered, .fraction),
+    .first = pick(.first, &.{ .value, .present }),
+    .last = pick(.last, &.{ .value, .present }),
+    .any_value = pick(.any, &.{.value}),
+    .bool_and = extreme(.bools, .min),
+    .bool_or = extreme(.bools, .max),
+    .string_agg = .{
+        .takes = .text,
+        .gives = .value,
+        .states = &.{.value},
+        .constant = .separator,
+        .shows_order = true,
+        .keeps = &.{.collected},
+        .answer = answer_joined,
+    },
+});
+
+fn extreme(takes: Takes, comptime which: Kept) Rule {
+    return .{
+        .takes = takes,
+        .gives = .value,
+        .states = &.{.value},
+        .counts_repeats = false,
+        .counts_rows = .always,
+        .keeps = &.{ .nulls, which },
+        .answer = answer_extreme,
     };
-    @memcpy(buffer[0..wanted.len], wanted);
-    return buffer[0..wanted.len];
+}
+
+fn variance(comptime kind: moments_module.Kind) Rule {
+    const Of = struct {
+        fn answer(answering: *const Answering) Error!void {
+            return answer_variance(answering, kind);
+        }
+    };
+    return .{
+        .takes = .float64,
+        .gives = .float64,
+        .states = &.{ .count, .mean, .squares },
+        .keeps = &.{.moments},
+        .answer = Of.answer,
+    };
+}
+
+fn percentile(takes: Takes, constant: Constant) Rule {
+    return .{
+        .takes = takes,
+        .gives = .value,
+        .states = &.{.value},
+        .constant = constant,
+        .splits = false,
+        .keeps = &.{.collected},
+        .answer = answer_percentile,
+    };
+}
+
+fn pick(comptime which: Kept, states: []const State) Rule {
+    return .{
+        .takes = .anything,
+        .gives = .value,
+        .states = states,
+        .counts_repeats = false,
+        .shows_order = true,
+        .keeps = &.{which},
+        .answer = answer_pick,
+    };
+}
+
+/// What a call keeps, in the order its answer wants it.
+pub fn kinds_of(call: *const Call, phase: abi.AggregatePhase, buffer: *[2]Kind) []const Kind {
+    const rule = rules.getPtrConst(call.op);
+    const kept = if (phase == .final) rule.keeps_final orelse rule.keeps else rule.keeps;
+    for (buffer[0..kept.len], kept) |*kind, one| kind.* = switch (one) {
+        .totals => if (call.states[0].tag == .f64) .floats else .integers,
+        inline else => |other| @field(Kind, @tagName(other)),
+    };
+    return buffer[0..kept.len];
 }
 
 /// Whether a call asks how many rows its groups have.
 pub fn counts_rows(call: *const Call, phase: abi.AggregatePhase) bool {
-    return switch (call.op) {
-        .count_rows, .count => phase != .final,
-        .sum, .avg, .min, .max, .bool_and, .bool_or => true,
-        else => false,
+    return switch (rules.getPtrConst(call.op).counts_rows) {
+        .never => false,
+        .unless_final => phase != .final,
+        .always => true,
     };
 }
 
-/// The arguments that feed an accumulator of a call. An average's count is its second state.
+/// The arguments that feed an accumulator of a call: of a final one, the states that it goes on with.
 pub fn arguments_of(call: *const Call, kind: Kind, phase: abi.AggregatePhase) []const u32 {
-    if (phase == .final and call.op == .avg) return if (kind == .counts) call.arguments[1..2] else call.arguments[0..1];
-    return call.arguments;
+    if (phase != .final) return call.arguments;
+    const state: State = switch (kind) {
+        .counts => .count,
+        .integers, .floats => .total,
+        else => return call.arguments,
+    };
+    const place = std.mem.findScalar(State, rules.getPtrConst(call.op).states, state).?;
+    return call.arguments[place..][0..1];
 }
 
 pub const Accumulator = union(Kind) {
@@ -208,6 +372,29 @@ fn impossible_count() error{OutOfRange} {
 
 // ---- answers ----
 
+/// What a call's answer is made of, and where it goes.
+pub const Answering = struct {
+    arena: std.mem.Allocator,
+    columns: *std.ArrayList(Column),
+    call: *const Call,
+    phase: abi.AggregatePhase,
+    seen: Seen,
+    parts: []const *const Accumulator,
+
+    fn add(self: *const Answering, column: Column) Error!void {
+        try self.columns.append(self.arena, column);
+    }
+
+    /// Values of every group: what other lanes have counted, or this one.
+    fn counts(self: *const Answering) Error!Column {
+        return if (self.phase == .final) counts_column(self.arena, self.parts[0]) else self.seen.column(self.arena);
+    }
+
+    fn totals(self: *const Answering) Error!Column {
+        return sums_column(self.arena, self.call, self.phase, self.parts[1], self.seen);
+    }
+};
+
 /// Adds a call's columns: its value, or its states.
 pub fn finish_call(
     arena: std.mem.Allocator,
@@ -217,48 +404,74 @@ pub fn finish_call(
     rows: *const Counts,
     parts: []const *const Accumulator,
 ) Error!void {
-    const seen: Seen = .{ .rows = rows, .nulls = if (parts.len > 0 and parts[0].* == .nulls) &parts[0].nulls else null };
-    const is_partial = phase == .partial;
-    switch (call.op) {
-        .count_rows, .count => try columns.append(arena, if (phase == .final) try counts_column(arena, parts[0]) else try seen.column(arena)),
-        .sum => try columns.append(arena, try sums_column(arena, call, phase, parts[1], seen)),
-        .avg => if (is_partial) {
-            try columns.append(arena, try sums_column(arena, call, phase, parts[1], seen));
-            try columns.append(arena, try seen.column(arena));
-        } else {
-            const counts = if (phase == .final) try counts_column(arena, parts[0]) else try seen.column(arena);
-            try columns.append(arena, try averages_column(arena, call, parts[1], counts.values(i64)));
-        },
-        .stddev_samp, .stddev_pop, .var_samp, .var_pop => if (is_partial) {
-            try columns.appendSlice(arena, &try parts[0].moments.states(arena));
-        } else {
-            const kind: moments_module.Kind = switch (call.op) {
-                .stddev_samp => .stddev_samp,
-                .stddev_pop => .stddev_pop,
-                .var_samp => .var_samp,
-                else => .var_pop,
-            };
-            try columns.append(arena, try parts[0].moments.results(arena, kind));
-        },
-        .min, .max, .bool_and, .bool_or => switch (parts[1].*) {
-            .min, .max => |*extremes| try columns.append(arena, try extremes.results(arena, try seen.bits(arena))),
-            else => unreachable,
-        },
-        .first, .last, .any_value => switch (parts[0].*) {
-            .first, .last, .any => |*picks| {
-                try columns.append(arena, try picks.results(arena));
-                if (is_partial and call.op != .any_value) try columns.append(arena, try picks.present(arena));
-            },
-            else => unreachable,
-        },
-        .median, .percentile_cont, .percentile_disc => {
-            const collected = &parts[0].collected;
-            const is_continuous = call.op != .percentile_disc and aggregate_step.has_between(call.type);
-            const order = try collected.order(arena);
-            try columns.append(arena, try quantiles.results(arena, collected, order, if (is_continuous) .continuous else .discrete, call.fraction));
-        },
-        .string_agg => try columns.append(arena, try parts[0].collected.joined(arena, call.separator)),
+    const nulls = if (parts.len > 0 and parts[0].* == .nulls) &parts[0].nulls else null;
+    try rules.getPtrConst(call.op).answer(&.{
+        .arena = arena,
+        .columns = columns,
+        .call = call,
+        .phase = phase,
+        .seen = .{ .rows = rows, .nulls = nulls },
+        .parts = parts,
+    });
+}
+
+fn answer_count(answering: *const Answering) Error!void {
+    try answering.add(try answering.counts());
+}
+
+fn answer_sum(answering: *const Answering) Error!void {
+    try answering.add(try answering.totals());
+}
+
+fn answer_average(answering: *const Answering) Error!void {
+    if (answering.phase == .partial) {
+        try answering.add(try answering.totals());
+        return answering.add(try answering.counts());
     }
+    const counts = try answering.counts();
+    const averages = try averages_column(answering.arena, answering.call, answering.parts[1], counts.values(i64));
+    try answering.add(averages);
+}
+
+fn answer_variance(answering: *const Answering, kind: moments_module.Kind) Error!void {
+    const moments = &answering.parts[0].moments;
+    if (answering.phase != .partial) return answering.add(try moments.results(answering.arena, kind));
+    try answering.columns.appendSlice(answering.arena, &try moments.states(answering.arena));
+}
+
+fn answer_extreme(answering: *const Answering) Error!void {
+    switch (answering.parts[1].*) {
+        .min, .max => |*extremes| {
+            const present = try answering.seen.bits(answering.arena);
+            try answering.add(try extremes.results(answering.arena, present));
+        },
+        else => unreachable,
+    }
+}
+
+fn answer_pick(answering: *const Answering) Error!void {
+    switch (answering.parts[0].*) {
+        .first, .last, .any => |*picks| {
+            try answering.add(try picks.results(answering.arena));
+            if (answering.phase != .partial or answering.call.states.len == 1) return;
+            try answering.add(try picks.present(answering.arena));
+        },
+        else => unreachable,
+    }
+}
+
+fn answer_percentile(answering: *const Answering) Error!void {
+    const call = answering.call;
+    const collected = &answering.parts[0].collected;
+    const takes_any_order = rules.getPtrConst(call.op).takes == .ordered;
+    const is_continuous = !takes_any_order and aggregate_step.has_between(call.type);
+    const order = try collected.order(answering.arena);
+    const kind: quantiles.Kind = if (is_continuous) .continuous else .discrete;
+    try answering.add(try quantiles.results(answering.arena, collected, order, kind, call.fraction));
+}
+
+fn answer_joined(answering: *const Answering) Error!void {
+    try answering.add(try answering.parts[0].collected.joined(answering.arena, answering.call.separator));
 }
 
 fn counts_column(arena: std.mem.Allocator, part: *const Accumulator) Error!Column {

@@ -494,7 +494,7 @@ const Builder = struct {
             const set = try self.set_of(call);
             if (accumulator_module.counts_rows(call, self.node.phase)) self.sets.items[set].is_counted = true;
             var buffer: [2]accumulator_module.Kind = undefined;
-            const kinds = accumulator_module.kinds_of(call, self.node, &buffer);
+            const kinds = accumulator_module.kinds_of(call, self.node.phase, &buffer);
             const feeds = try self.arena.alloc(u32, kinds.len);
             for (feeds, kinds) |*feed, kind| feed.* = try self.feed_of(set, kind, accumulator_module.arguments_of(call, kind, self.node.phase));
             part.* = .{ .set = set, .feeds = feeds };

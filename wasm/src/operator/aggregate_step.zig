@@ -8,23 +8,16 @@
 //! Arguments of a complete or partial call: nothing for count_rows; value and separator (literal text, NULL
 //! makes every answer NULL) for string_agg; value and fraction (literal float64 or decimal, −1 … 1, below
 //! 0 counted from the greatest down) for percentiles; one value for the others. A final call names its
-//! partial twin's state columns, in order, and string_agg its separator behind them. The states:
+//! partial twin's state columns, in order, and string_agg its separator behind them. Which types an aggregate
+//! takes and gives, and what its states are, stands in its rule (accumulator.zig).
 //!
-//!     count_rows, count                        int64
-//!     sum                                      total: int128, float64 or decimal(38, s)
-//!     avg                                      total, int64 count
-//!     stddev_…, var_…                          int64 count, float64 mean, float64 sum of squared distances from it
-//!     min, max, any_value, bool_and, bool_or   value, NULL while there is none
-//!     first, last                              value, bool: whether there was a row (the value may be NULL)
-//!     string_agg                               text, NULL while there is none
-//!
-//! querymode/aggregates.py has the same table. Medians, percentiles and DISTINCT need all rows of a
-//! group in one place: they exist only in phase complete. So that the rules for types are in one place,
-//! the planner casts: variances take float64; medians and continuous percentiles take what has values
+//! Medians, percentiles and DISTINCT need all rows of a group in one place: they exist only in phase complete.
+//! So that the rules for types are in one place, the planner casts: variances take float64; medians and continuous percentiles take what has values
 //! in between (floats, decimals, times, timestamps), and a median of anything else that has an order is
 //! the lower one of the middle.
 const std = @import("std");
 const abi = @import("../abi.zig");
+const accumulator = @import("accumulator.zig");
 const interrupt = @import("../core/interrupt.zig");
 const schema = @import("../core/schema.zig");
 const column_module = @import("../core/column.zig");
@@ -38,7 +31,9 @@ const Field = schema.Field;
 const Named = expression_parser.Named;
 const Op = abi.AggregateOp;
 const Parser = expression_parser.Parser;
+const Rule = accumulator.Rule;
 const refuse = expression_parser.refuse;
+const rules = &accumulator.rules;
 
 pub const AggregateCall = struct {
     op: Op,
@@ -146,29 +141,27 @@ const Arguments = struct {
 
 fn parse_call(self: *Parser, arguments: *Arguments, phase: abi.AggregatePhase) Error!AggregateCall {
     const op = try self.cursor.read_enum(Op);
+    const rule = rules.getPtrConst(op);
     const flags = try self.cursor.read_int(u8);
     if (flags & ~(abi.aggregate_distinct | abi.aggregate_filtered) != 0) return refuse("an aggregate with unknown flags", .{});
     var call: AggregateCall = .{
         .op = op,
         .name = try schema.read_name(&self.cursor),
         .arguments = &.{},
-        .distinct = flags & abi.aggregate_distinct != 0 and repeats_matter(op),
+        .distinct = flags & abi.aggregate_distinct != 0 and rule.counts_repeats,
         .type = undefined,
         .states = undefined,
     };
-    if (phase != .complete and (call.distinct or !is_splittable(op))) return refuse("{s} in phases", .{@tagName(op)});
+    if (phase != .complete and (call.distinct or !rule.splits)) return refuse("{s} in phases", .{@tagName(op)});
     if (phase == .final and flags != 0) return refuse("a final aggregate with a filter", .{});
     const count = try self.cursor.read_int(u8);
-    const constants: usize = switch (op) {
-        .string_agg, .percentile_cont, .percentile_disc => 1,
-        else => 0,
-    };
-    const values: usize = if (phase == .final) state_count(op) else @intFromBool(op != .count_rows);
+    const constants: usize = @intFromBool(rule.constant != .none);
+    const values: usize = if (phase == .final) rule.states.len else @intFromBool(rule.takes != .nothing);
     if (count != values + constants) return refuse("aggregate with the wrong number of arguments", .{});
     const indices = try self.arena.alloc(u32, values);
     for (indices) |*index| index.* = try arguments.parse(self);
     call.arguments = indices;
-    if (constants > 0) try parse_constant(self, &call);
+    if (rule.constant != .none) try parse_constant(self, &call, rule.constant);
     if (flags & abi.aggregate_filtered != 0) {
         call.filter = try arguments.parse(self);
         if (arguments.type_of(call.filter.?).tag != .bool) return refuse("a filter must be a boolean", .{});
@@ -179,21 +172,23 @@ fn parse_call(self: *Parser, arguments: *Arguments, phase: abi.AggregatePhase) E
         return error.NotSupported;
     }
     call.type = try result_type(op, phase, given);
-    call.states = try state_types(self.arena, op, given);
+    call.states = try state_types(self.arena, rule, given);
     if (phase == .final) try check_states(arguments, &call);
     return call;
 }
 
 /// A separator or a fraction.
-fn parse_constant(self: *Parser, call: *AggregateCall) Error!void {
+fn parse_constant(self: *Parser, call: *AggregateCall, kind: accumulator.Constant) Error!void {
     const constant = try self.parse_expression(0);
     if (constant.node != .literal) return refuse("{s} takes a constant", .{@tagName(call.op)});
     const literal = &constant.node.literal;
-    if (call.op != .string_agg) {
-        call.fraction = try parse_fraction(literal);
-    } else {
-        if (literal.type.tag != .utf8) return refuse("a separator is a text", .{});
-        if (literal.is_valid(0)) call.separator = literal.bytes_at(0);
+    switch (kind) {
+        .none => unreachable,
+        .fraction => call.fraction = try parse_fraction(literal),
+        .separator => {
+            if (literal.type.tag != .utf8) return refuse("a separator is a text", .{});
+            if (literal.is_valid(0)) call.separator = literal.bytes_at(0);
+        },
     }
 }
 
@@ -229,59 +224,44 @@ fn check_states(arguments: *const Arguments, call: *const AggregateCall) Error!v
     }
 }
 
-/// Whether partial answers can be put together.
-fn is_splittable(op: Op) bool {
-    return switch (op) {
-        .median, .percentile_cont, .percentile_disc => false,
-        else => true,
+fn state_types(arena: std.mem.Allocator, rule: *const Rule, given: DataType) Error![]const DataType {
+    const types = try arena.alloc(DataType, rule.states.len);
+    for (types, rule.states) |*to, state| to.* = switch (state) {
+        .count => .of(.i64),
+        .total => total_type(rule.takes, given).?,
+        .mean, .squares => .of(.f64),
+        .value => given,
+        .present => .of(.bool),
     };
-}
-
-/// Whether a value that comes twice counts twice: DISTINCT changes nothing where it does not.
-fn repeats_matter(op: Op) bool {
-    return switch (op) {
-        .min, .max, .first, .last, .any_value, .bool_and, .bool_or => false,
-        else => true,
-    };
-}
-
-fn state_count(op: Op) usize {
-    return switch (op) {
-        .stddev_samp, .stddev_pop, .var_samp, .var_pop => 3,
-        .avg, .first, .last => 2,
-        else => 1,
-    };
-}
-
-fn state_types(arena: std.mem.Allocator, op: Op, given: DataType) Error![]const DataType {
-    const types: []const DataType = switch (op) {
-        .count_rows, .count => &.{.of(.i64)},
-        .sum => &.{total_type(op, given).?},
-        .avg => &.{ total_type(op, given).?, .of(.i64) },
-        .stddev_samp, .stddev_pop, .var_samp, .var_pop => &.{ .of(.i64), .of(.f64), .of(.f64) },
-        .first, .last => &.{ given, .of(.bool) },
-        .min, .max, .any_value, .bool_and, .bool_or, .string_agg, .median, .percentile_cont, .percentile_disc => &.{given},
-    };
-    return arena.dupe(DataType, types);
+    return types;
 }
 
 fn result_type(op: Op, phase: abi.AggregatePhase, given: DataType) Error!DataType {
-    const found: ?DataType = switch (op) {
-        .count_rows, .count => .of(.i64),
-        .sum => total_type(op, given),
-        .avg => if (total_type(op, given) != null) .of(.f64) else null,
-        // What a final one is given first is a count, which check_states looks at.
-        .stddev_samp, .stddev_pop, .var_samp, .var_pop => if (given.tag == .f64 or phase == .final) .of(.f64) else null,
-        .min, .max, .percentile_disc => if (expression_parser.is_orderable(given)) given else null,
-        .first, .last, .any_value => given,
-        .bool_and, .bool_or => if (given.tag == .bool) given else null,
-        .string_agg => if (given.tag == .utf8) given else null,
-        .percentile_cont => if (has_between(given)) given else null,
-        .median => if (has_between(given) or is_median_discrete(given)) given else null,
-    };
-    return found orelse {
+    const rule = rules.getPtrConst(op);
+    // What a final one is given first may be a count, which check_states looks at.
+    const is_counted = phase == .final and rule.states[0] == .count;
+    if (!is_counted and !accepts(rule.takes, given)) {
         interrupt.describe("{s} is not defined for this type", .{@tagName(op)});
         return error.InvalidAggregate;
+    }
+    return switch (rule.gives) {
+        .count => .of(.i64),
+        .total => total_type(rule.takes, given).?,
+        .float64 => .of(.f64),
+        .value => given,
+    };
+}
+
+fn accepts(takes: accumulator.Takes, given: DataType) bool {
+    return switch (takes) {
+        .nothing, .anything => true,
+        .summable, .numbers => total_type(takes, given) != null,
+        .float64 => given.tag == .f64,
+        .ordered => expression_parser.is_orderable(given),
+        .bools => given.tag == .bool,
+        .text => given.tag == .utf8,
+        .continuous => has_between(given),
+        .median => has_between(given) or is_median_discrete(given),
     };
 }
 
@@ -301,12 +281,12 @@ fn is_median_discrete(given: DataType) bool {
 }
 
 /// The type of a running total, which also is a sum's result.
-fn total_type(op: Op, given: DataType) ?DataType {
+fn total_type(takes: accumulator.Takes, given: DataType) ?DataType {
     return switch (given.tag) {
         .i8, .i16, .i32, .i64, .i128, .u8, .u16, .u32, .u64 => .of(.i128),
         .f16, .f32, .f64 => .of(.f64),
         .decimal => .{ .tag = .decimal, .precision = schema.decimal_precision_max, .scale = given.scale },
-        .bool => if (op == .sum) .of(.i128) else null,
+        .bool => if (takes == .summable) .of(.i128) else null,
         else => null,
     };
 }
