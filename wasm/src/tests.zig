@@ -5,6 +5,7 @@ test {
     _ = @import("batch_import.zig");
     _ = @import("codec/brotli.zig");
     _ = @import("codec/brotli_bits.zig");
+    _ = @import("codec/brotli_codes.zig");
     _ = @import("codec/brotli_dictionary.zig");
     _ = @import("codec/gzip.zig");
     _ = @import("codec/lz4.zig");
@@ -64,9 +65,12 @@ test {
     _ = @import("kernel/boolean.zig");
     _ = @import("kernel/calendar.zig");
     _ = @import("kernel/cast.zig");
+    _ = @import("kernel/cast_decimal.zig");
     _ = @import("kernel/cast_text.zig");
+    _ = @import("kernel/cast_time.zig");
     _ = @import("kernel/choose.zig");
     _ = @import("kernel/compare.zig");
+    _ = @import("kernel/compare_bytes.zig");
     _ = @import("kernel/construct.zig");
     _ = @import("kernel/difference.zig");
     _ = @import("kernel/each.zig");
@@ -86,6 +90,7 @@ test {
     _ = @import("kernel/print.zig");
     _ = @import("kernel/radix_sort.zig");
     _ = @import("kernel/reduce.zig");
+    _ = @import("kernel/reduce_extremes.zig");
     _ = @import("kernel/sort_keys.zig");
     _ = @import("kernel/temporal.zig");
     _ = @import("kernel/text.zig");
@@ -96,6 +101,7 @@ test {
     _ = @import("kernel/time_format.zig");
     _ = @import("kernel/wide_arithmetic.zig");
     _ = @import("lookup/group_keys.zig");
+    _ = @import("lookup/group_slots.zig");
     _ = @import("lookup/group_table.zig");
     _ = @import("lookup/join_index.zig");
     _ = @import("lookup/join_keys.zig");

@@ -26,9 +26,10 @@
 //! the caller has filled it with the input's validity, and failing rows are cleared. Functions that
 //! take both return whether they cleared any.
 const std = @import("std");
-const arithmetic = @import("arithmetic.zig");
 const bitmap = @import("../core/bitmap.zig");
+const cast_decimal = @import("cast_decimal.zig");
 const cast_text = @import("cast_text.zig");
+const cast_time = @import("cast_time.zig");
 const column_file = @import("../core/column.zig");
 const interrupt = @import("../core/interrupt.zig");
 const schema = @import("../core/schema.zig");
@@ -36,12 +37,23 @@ const Arena = @import("../core/arena.zig").Arena;
 const Column = column_file.Column;
 const DataType = schema.DataType;
 const Scalar = schema.Scalar;
-const TimeUnit = schema.TimeUnit;
 const assert = std.debug.assert;
 
 pub const Mode = enum { strict, try_cast };
 pub const Error = error{OutOfRange};
 pub const ColumnError = error{ Cancelled, OutOfMemory, OutOfRange, NotSupported };
+
+pub const decimal_to_float = cast_decimal.decimal_to_float;
+pub const decimal_to_float_one = cast_decimal.decimal_to_float_one;
+pub const float_to_decimal = cast_decimal.float_to_decimal;
+pub const only_widens = cast_decimal.only_widens;
+pub const powers_of_ten = cast_decimal.powers_of_ten;
+pub const rescale = cast_decimal.rescale;
+pub const date_to_timestamp = cast_time.date_to_timestamp;
+pub const rescale_one = cast_time.rescale_one;
+pub const rescale_time = cast_time.rescale_time;
+pub const timestamp_to_date = cast_time.timestamp_to_date;
+pub const timestamp_to_time = cast_time.timestamp_to_time;
 
 const lanes = 16;
 
@@ -109,7 +121,7 @@ inline fn has_lanes(comptime From: type, comptime To: type) bool {
     return From != i128 and To != i128 and To != f16;
 }
 
-inline fn is_float(comptime T: type) bool {
+pub inline fn is_float(comptime T: type) bool {
     return @typeInfo(T) == .float;
 }
 
@@ -211,7 +223,7 @@ fn convert(comptime From: type, comptime To: type, value: From) ?To {
 }
 
 /// Some row failed: finds the valid ones among them, to refuse or to clear.
-fn settle(
+pub fn settle(
     comptime From: type,
     comptime To: type,
     values: []const From,
@@ -236,7 +248,7 @@ fn settle(
 }
 
 /// Widens the value, so that the formatting exists once for integers and once for floats.
-fn refuse(comptime From: type, value: From, target: []const u8) Error {
+pub fn refuse(comptime From: type, value: From, target: []const u8) Error {
     @branchHint(.cold);
     if (comptime is_float(From)) describe_float(value, target) else describe_integer(value, target);
     return error.OutOfRange;
@@ -268,394 +280,6 @@ pub fn numeric_to_bits(comptime From: type, values: []const From, out: []u8) voi
         out[row / 8] = byte;
     }
 }
-
-// Decimals.
-
-/// 10^0 to 10^38: the last one fits an i128.
-pub const powers_of_ten: [39]i128 = blk: {
-    var powers: [39]i128 = undefined;
-    powers[0] = 1;
-    for (1..39) |i| powers[i] = powers[i - 1] * 10;
-    break :blk powers;
-};
-
-/// Multiplies unscaled values by 10^delta_scale, rounding half away from zero where that divides.
-/// `From` is any integer (scale 0), `To` i64 or i128. |result| < 10^precision_limit, or it fails;
-/// a limit of 0 asks only that the result's magnitude fits `To`.
-pub fn rescale(
-    comptime From: type,
-    comptime To: type,
-    values: []const From,
-    delta_scale: i16,
-    validity: ?[]const u8,
-    out: []To,
-    precision_limit: u8,
-    mode: Mode,
-    out_validity: ?[]u8,
-) Error!bool {
-    assert(values.len == out.len);
-    const scaler: Scaler(From, To) = .init(delta_scale, precision_limit);
-    if (From == i64 and scaler.is_safe(arithmetic.bits_needed(i64, values))) {
-        // Nothing can leave 64 bits or the limit: most columns of prices and quantities.
-        const factor: i64 = @intCast(scaler.factor);
-        for (out, values) |*to, value| to.* = @intCast(value *% factor);
-        return false;
-    }
-    var fits = true;
-    for (out, values) |*to, value| {
-        const result = scaler.apply(value);
-        to.* = result orelse 0;
-        fits = fits and result != null;
-    }
-    if (fits) return false;
-    return settle(From, To, values, validity, mode, out_validity, &scaler, struct {
-        fn fails(value: From, s: *const Scaler(From, To)) bool {
-            return s.apply(value) == null;
-        }
-    }.fails);
-}
-
-/// Whether a cast changes nothing but the storage, from 64 bits to 128.
-pub fn only_widens(from: DataType, to: DataType) bool {
-    if (from.layout() != .i64 or to.layout() != .i128) return false;
-    if (to.tag == .i128) return from.tag == .i64;
-    return from.tag == .decimal and to.tag == .decimal and from.scale == to.scale and from.precision <= to.precision;
-}
-
-fn Scaler(comptime From: type, comptime To: type) type {
-    // Where both sides and the factor are narrow, everything happens in 64 bits.
-    const Wide = if (From == i128 or From == u64 or To == i128) i128 else i64;
-    return struct {
-        const Self = @This();
-
-        kind: enum { up, down, beyond_up, beyond_down },
-        /// 10^|delta|; i64 holds up to 10^18.
-        factor: Wide,
-        /// Up: what |value| may be; checking before multiplying means nothing can overflow.
-        /// Down: what |result| may be.
-        bound: Wide,
-
-        fn init(delta: i16, precision_limit: u8) Self {
-            const digits: u16 = @abs(delta);
-            const power_max: u16 = if (Wide == i64) 18 else 38;
-            const limit = result_limit(precision_limit);
-            if (digits > power_max) return .{ .kind = if (delta > 0) .beyond_up else .beyond_down, .factor = 1, .bound = 0 };
-            const factor: Wide = @intCast(powers_of_ten[digits]);
-            const bound = if (delta > 0) @divTrunc(limit, factor) else limit;
-            return .{ .kind = if (delta > 0) .up else .down, .factor = factor, .bound = bound };
-        }
-
-        /// Whether numbers of so many bits stay inside the bound, and their products inside 64 bits.
-        fn is_safe(self: *const Self, bits: u32) bool {
-            if (self.kind != .up and self.factor != 1) return false;
-            if (self.kind == .beyond_up or self.kind == .beyond_down) return false;
-            const factor_bits = @bitSizeOf(Wide) - @as(u32, @clz(self.factor));
-            return bits + factor_bits <= 62 and @as(i128, 1) << @intCast(bits) <= self.bound;
-        }
-
-        /// The greatest magnitude a result may have.
-        fn result_limit(precision: u8) Wide {
-            const type_max: i128 = @min(@as(i128, std.math.maxInt(Wide)), @as(i128, std.math.maxInt(To)));
-            if (precision == 0) return @intCast(type_max);
-            return @intCast(@min(powers_of_ten[precision] - 1, type_max));
-        }
-
-        inline fn apply(self: *const Self, from: From) ?To {
-            const value: Wide = from;
-            switch (self.kind) {
-                .up => {
-                    if (value > self.bound or value < -self.bound) return null;
-                    return @intCast(multiply(value, self.factor));
-                },
-                .down => {
-                    const result = divide_round(Wide, value, self.factor);
-                    if (result > self.bound or result < -self.bound) return null;
-                    return @intCast(result);
-                },
-                // More digits than the type has: only zero stays, everything else is too large …
-                .beyond_up => return if (value == 0) 0 else null,
-                // … or less than half a unit.
-                .beyond_down => return 0,
-            }
-        }
-
-        /// The product is known to fit. A 128-bit product is a call in wasm, so 64 bits are tried.
-        inline fn multiply(value: Wide, factor: Wide) Wide {
-            if (Wide == i128 and factor <= std.math.maxInt(u31)) {
-                if (narrow(value)) |small| if (@abs(small) <= std.math.maxInt(u32)) {
-                    return small * @as(i64, @intCast(factor));
-                };
-            }
-            return value * factor;
-        }
-    };
-}
-
-inline fn narrow(value: i128) ?i64 {
-    const small: i64 = @truncate(value);
-    return if (small == value) small else null;
-}
-
-/// value / divisor, half away from zero. The divisor is positive.
-inline fn divide_round(comptime T: type, value: T, divisor: T) T {
-    if (T == i128) {
-        // A 128-bit division is a slow call, and most values are short.
-        if (narrow(value)) |small| if (narrow(divisor)) |by| return divide_round(i64, small, by);
-    }
-    if (divisor == 1) return value;
-    const quotient = @divTrunc(value, divisor);
-    const rest = @abs(value - quotient * divisor);
-    if (rest < @abs(divisor) - rest) return quotient;
-    return if (value < 0) quotient - 1 else quotient + 1;
-}
-
-/// The float64 nearest to value / 10^scale.
-pub fn decimal_to_float(comptime From: type, values: []const From, scale: i8, out: []f64) void {
-    assert(values.len == out.len);
-    for (out, values) |*to, value| to.* = decimal_to_float_one(value, scale);
-}
-
-/// Powers of ten that float64 holds exactly.
-const exact_powers: [23]f64 = blk: {
-    var powers: [23]f64 = undefined;
-    for (&powers, 0..) |*power, i| power.* = @floatFromInt(powers_of_ten[i]);
-    break :blk powers;
-};
-
-pub inline fn decimal_to_float_one(value: i128, scale: i8) f64 {
-    if (scale >= 0 and scale < exact_powers.len) {
-        // Both exact, so the division is the only rounding.
-        if (narrow(value)) |small| if (@abs(small) <= 1 << 53) {
-            return @as(f64, @floatFromInt(small)) / exact_powers[@intCast(scale)];
-        };
-    }
-    return decimal_to_float_slow(value, scale);
-}
-
-/// Divides in integers, to more than 64 bits of quotient with a sticky last bit, and lets the
-/// conversion round once. Only the powers of five divide; the powers of two move the exponent.
-fn decimal_to_float_slow(value: i128, scale: i8) f64 {
-    if (value == 0) return 0;
-    if (scale <= 0) return @as(f64, @floatFromInt(value)) / float_power(scale);
-    const fives = power_of_five(@intCast(scale));
-    const shift = @clz(@abs(value));
-    const numerator = @abs(value) << @intCast(shift);
-    var quotient = numerator / fives;
-    var rest = numerator % fives;
-    var exponent: i32 = -@as(i32, shift) - scale;
-    if (quotient >> 64 == 0) {
-        // 5^38 has 89 bits: the rest can move up by 39.
-        rest <<= 39;
-        quotient = quotient << 39 | rest / fives;
-        rest %= fives;
-        exponent -= 39;
-    }
-    quotient |= @intFromBool(rest != 0);
-    const magnitude = std.math.ldexp(@as(f64, @floatFromInt(quotient)), exponent);
-    return if (value < 0) -magnitude else magnitude;
-}
-
-fn power_of_five(exponent: u7) u128 {
-    assert(exponent <= schema.decimal_precision_max);
-    // 10^n = 5^n × 2^n.
-    return @as(u128, @intCast(powers_of_ten[exponent])) >> exponent;
-}
-
-/// The float64 nearest to 10^exponent.
-fn float_power(exponent: i8) f64 {
-    const power: f64 = @floatFromInt(powers_of_ten[@abs(exponent)]);
-    return if (exponent < 0) 1 / power else power;
-}
-
-/// `To` is i64 or i128.
-pub fn float_to_decimal(
-    comptime To: type,
-    values: []const f64,
-    scale: i8,
-    validity: ?[]const u8,
-    out: []To,
-    precision: u8,
-    mode: Mode,
-    out_validity: ?[]u8,
-) Error!bool {
-    assert(values.len == out.len);
-    const scaling: FloatScaling = .{
-        .factor = float_power(scale),
-        .limit = @floatFromInt(powers_of_ten[precision]),
-    };
-    var fits = true;
-    for (out, values) |*to, value| {
-        const result = scaling.apply(value);
-        to.* = @intFromFloat(result orelse 0);
-        fits = fits and result != null;
-    }
-    if (fits) return false;
-    return settle(f64, To, values, validity, mode, out_validity, &scaling, struct {
-        fn fails(value: f64, s: *const FloatScaling) bool {
-            return s.apply(value) == null;
-        }
-    }.fails);
-}
-
-const FloatScaling = struct {
-    factor: f64,
-    limit: f64,
-
-    inline fn apply(self: *const FloatScaling, value: f64) ?f64 {
-        const scaled = value * self.factor;
-        const whole = @trunc(scaled);
-        // The difference is exact, so a value just below one half stays below.
-        const rounded = if (@abs(scaled - whole) >= 0.5) whole + std.math.copysign(@as(f64, 1), scaled) else whole;
-        return if (@abs(rounded) < self.limit) rounded else null;
-    }
-};
-
-// Dates and times.
-
-/// DuckDB's infinities: the greatest value of the type and its negative.
-fn is_infinite(comptime T: type, value: T) bool {
-    return value == std.math.maxInt(T) or value == -std.math.maxInt(T);
-}
-
-fn units_per_second(unit: TimeUnit) i64 {
-    return switch (unit) {
-        .second => 1,
-        .millisecond => 1_000,
-        .microsecond => 1_000_000,
-        .nanosecond => 1_000_000_000,
-    };
-}
-
-/// Every value by `one`, which has none for those that do not fit.
-fn convert_moments(
-    comptime From: type,
-    comptime To: type,
-    values: []const From,
-    validity: ?[]const u8,
-    out: []To,
-    mode: Mode,
-    out_validity: ?[]u8,
-    context: anytype,
-    comptime one: fn (From, @TypeOf(context)) callconv(.@"inline") ?To,
-) Error!bool {
-    assert(values.len == out.len);
-    var fits = true;
-    for (out, values) |*to, value| {
-        const result = one(value, context);
-        to.* = result orelse 0;
-        fits = fits and result != null;
-    }
-    if (fits) return false;
-    return settle(From, To, values, validity, mode, out_validity, context, struct {
-        fn fails(value: From, given: @TypeOf(context)) bool {
-            return one(value, given) == null;
-        }
-    }.fails);
-}
-
-pub fn rescale_time(
-    values: []const i64,
-    from: TimeUnit,
-    to: TimeUnit,
-    validity: ?[]const u8,
-    out: []i64,
-    mode: Mode,
-    out_validity: ?[]u8,
-) Error!bool {
-    const scaling: TimeScaling = .init(from, to);
-    return convert_moments(i64, i64, values, validity, out, mode, out_validity, &scaling, TimeScaling.apply);
-}
-
-const TimeScaling = struct {
-    factor: i64,
-    divisor: i64,
-    bound: i64,
-
-    fn init(from: TimeUnit, to: TimeUnit) TimeScaling {
-        const factor = @max(1, @divTrunc(units_per_second(to), units_per_second(from)));
-        return .{
-            .factor = factor,
-            .divisor = @max(1, @divTrunc(units_per_second(from), units_per_second(to))),
-            .bound = @divTrunc(std.math.maxInt(i64), factor),
-        };
-    }
-
-    inline fn apply(value: i64, self: *const TimeScaling) ?i64 {
-        if (is_infinite(i64, value)) return value;
-        if (self.divisor > 1) return divide_round(i64, value, self.divisor);
-        if (value > self.bound or value < -self.bound) return null;
-        return value * self.factor;
-    }
-};
-
-/// One value in another unit.
-pub fn rescale_one(value: i64, from: TimeUnit, to: TimeUnit) ?i64 {
-    const scaling: TimeScaling = .init(from, to);
-    return TimeScaling.apply(value, &scaling);
-}
-
-const seconds_per_day = 86_400;
-/// Days whose microseconds fit an i64; DuckDB casts dates through microseconds.
-const day_limit: i64 = std.math.maxInt(i64) / (seconds_per_day * 1_000_000);
-
-pub fn date_to_timestamp(
-    values: []const i32,
-    unit: TimeUnit,
-    validity: ?[]const u8,
-    out: []i64,
-    mode: Mode,
-    out_validity: ?[]u8,
-) Error!bool {
-    return convert_moments(i32, i64, values, validity, out, mode, out_validity, unit, date_to_timestamp_one);
-}
-
-inline fn date_to_timestamp_one(days: i32, unit: TimeUnit) ?i64 {
-    if (is_infinite(i32, days)) return if (days > 0) std.math.maxInt(i64) else -std.math.maxInt(i64);
-    if (days > day_limit or days < -day_limit) return null;
-    const product, const overflow = @mulWithOverflow(@as(i64, days), seconds_per_day * units_per_second(unit));
-    return if (overflow == 0) product else null;
-}
-
-pub fn timestamp_to_date(
-    values: []const i64,
-    unit: TimeUnit,
-    validity: ?[]const u8,
-    out: []i32,
-    mode: Mode,
-    out_validity: ?[]u8,
-) Error!bool {
-    return convert_moments(i64, i32, values, validity, out, mode, out_validity, unit, timestamp_to_date_one);
-}
-
-inline fn timestamp_to_date_one(value: i64, unit: TimeUnit) ?i32 {
-    if (is_infinite(i64, value)) return if (value > 0) std.math.maxInt(i32) else -std.math.maxInt(i32);
-    return std.math.cast(i32, @divFloor(value, seconds_per_day * units_per_second(unit)));
-}
-
-/// The time of day; what the unit cannot say is cut off. Infinity has none.
-pub fn timestamp_to_time(
-    values: []const i64,
-    from: TimeUnit,
-    to: TimeUnit,
-    validity: ?[]const u8,
-    out: []i64,
-    mode: Mode,
-    out_validity: ?[]u8,
-) Error!bool {
-    const day: TimeOfDay = .{ .size = seconds_per_day * units_per_second(from), .scaling = .init(from, to) };
-    return convert_moments(i64, i64, values, validity, out, mode, out_validity, &day, TimeOfDay.of);
-}
-
-const TimeOfDay = struct {
-    size: i64,
-    scaling: TimeScaling,
-
-    inline fn of(value: i64, self: *const TimeOfDay) ?i64 {
-        if (is_infinite(i64, value)) return null;
-        // One of the two is 1, and a day fits every unit.
-        return @divFloor(@mod(value, self.size) * self.scaling.factor, self.scaling.divisor);
-    }
-};
 
 // Columns.
 
@@ -1056,129 +680,6 @@ test "bits and numbers" {
 }
 
 /// In 300 bits nothing overflows.
-fn expected_rescale(comptime To: type, value: i300, delta: i16, precision: u8) ?To {
-    var power: i300 = 1;
-    for (0..@abs(delta)) |_| power *= 10;
-    var result = value;
-    if (delta >= 0) {
-        result *= power;
-    } else {
-        const half = @divTrunc(power, 2);
-        result = @divTrunc(value + @as(i300, if (value < 0) -half else half), power);
-    }
-    if (@abs(result) >= @as(u300, @intCast(powers_of_ten[precision]))) return null;
-    return std.math.cast(To, result);
-}
-
-test rescale {
-    defer interrupt.forget();
-    var prng: std.Random.DefaultPrng = .init(32);
-    const random = prng.random();
-    inline for (.{ i64, u64, i128 }) |From| inline for (.{ i64, i128 }) |To| {
-        for (0..400) |_| {
-            var values: [9]From = undefined;
-            for (&values) |*value| {
-                const shift = random.uintLessThan(u8, @bitSizeOf(From));
-                value.* = random.int(From) >> @intCast(shift);
-                if (random.boolean()) value.* = @intCast(random.uintLessThan(u16, 1000) * 5); // ties
-            }
-            const delta = random.intRangeAtMost(i16, -45, 45);
-            const precision = random.intRangeAtMost(u8, 1, if (To == i64) 18 else 38);
-            var out: [9]To = undefined;
-            var out_validity: [2]u8 = @splat(0xFF);
-            const validity = [_]u8{ 0b1111_0111, 0xFF };
-            _ = try rescale(From, To, &values, delta, null, &out, precision, .try_cast, &out_validity);
-            var any_failed = false;
-            for (values, out, 0..) |value, got, row| {
-                const wanted = expected_rescale(To, value, delta, precision);
-                try testing.expectEqual(wanted != null, bitmap.get(&out_validity, row));
-                if (wanted) |number| try testing.expectEqual(number, got);
-                any_failed = any_failed or (wanted == null and bitmap.get(&validity, row));
-            }
-            const strict = rescale(From, To, &values, delta, &validity, &out, precision, .strict, null);
-            if (any_failed) try testing.expectError(error.OutOfRange, strict) else try testing.expect(!try strict);
-        }
-    };
-}
-
-test "decimal_to_float is the nearest float" {
-    var prng: std.Random.DefaultPrng = .init(33);
-    const random = prng.random();
-    for (0..20_000) |_| {
-        const value = random.int(i128) >> @intCast(random.uintLessThan(u8, 127));
-        if (@abs(value) >= @as(u128, @intCast(powers_of_ten[38]))) continue;
-        const scale = random.intRangeAtMost(i8, 0, 38);
-        var text: [64]u8 = undefined;
-        const written = try std.fmt.bufPrint(&text, "{d}e-{d}", .{ value, @as(u8, @intCast(scale)) });
-        var out: [1]f64 = undefined;
-        decimal_to_float(i128, &.{value}, scale, &out);
-        try testing.expectEqual(try std.fmt.parseFloat(f64, written), out[0]);
-    }
-    var out: [1]f64 = undefined;
-    decimal_to_float(i64, &.{123}, -2, &out);
-    try testing.expectEqual(12300, out[0]);
-}
-
-fn expect_decimal(value: f64, precision: u8, scale: i8, wanted: ?i128) !void {
-    var out: [1]i128 = undefined;
-    const result = float_to_decimal(i128, &.{value}, scale, null, &out, precision, .strict, null);
-    if (wanted) |number| {
-        try testing.expect(!try result);
-        try testing.expectEqual(number, out[0]);
-    } else try testing.expectError(error.OutOfRange, result);
-}
-
-test "float_to_decimal as DuckDB answers" {
-    defer interrupt.forget();
-    try expect_decimal(2.5, 3, 0, 3);
-    try expect_decimal(-2.5, 3, 0, -3);
-    try expect_decimal(0.49999999999999994, 3, 0, 0);
-    try expect_decimal(0.285, 5, 2, 28);
-    try expect_decimal(1.115, 5, 2, 112);
-    try expect_decimal(999.994, 5, 2, 99999);
-    try expect_decimal(999.995, 5, 2, null);
-    try expect_decimal(99.5, 2, 0, null);
-    try expect_decimal(4.35, 38, 20, 434999999999999934464);
-    try expect_decimal(1e30, 38, 2, 100000000000000005366162204393472);
-    try expect_decimal(std.math.nan(f64), 5, 2, null);
-    try expect_decimal(-std.math.inf(f64), 5, 2, null);
-    try expect_decimal(1.7e38, 38, 0, null);
-}
-
-test rescale_time {
-    defer interrupt.forget();
-    const infinity = std.math.maxInt(i64);
-    var out: [8]i64 = undefined;
-    _ = try rescale_time(&.{ -500_000, 500_000, 2_500_000, 2_499_900, -1, -999_999, -1_000_001, infinity }, .microsecond, .second, null, &out, .strict, null);
-    try testing.expectEqualSlices(i64, &.{ -1, 1, 3, 2, 0, -1, -1, infinity }, &out);
-    _ = try rescale_time(&.{ 1, -infinity }, .second, .nanosecond, null, out[0..2], .strict, null);
-    try testing.expectEqualSlices(i64, &.{ 1_000_000_000, -infinity }, out[0..2]);
-    const far = [_]i64{ 95_617_584_000, 1 }; // 5000-01-01
-    try testing.expectError(error.OutOfRange, rescale_time(&far, .second, .nanosecond, null, out[0..2], .strict, null));
-    try testing.expect(!try rescale_time(&far, .second, .nanosecond, &.{0b10}, out[0..2], .strict, null));
-    var validity = [_]u8{0b11};
-    try testing.expect(try rescale_time(&far, .second, .nanosecond, null, out[0..2], .try_cast, &validity));
-    try testing.expectEqual(0b10, validity[0]);
-}
-
-test "dates and timestamps" {
-    defer interrupt.forget();
-    var stamps: [3]i64 = undefined;
-    _ = try date_to_timestamp(&.{ 18262, -1, std.math.maxInt(i32) }, .microsecond, null, &stamps, .strict, null);
-    try testing.expectEqualSlices(i64, &.{ 1_577_836_800_000_000, -86_400_000_000, std.math.maxInt(i64) }, &stamps);
-    try testing.expectError(error.OutOfRange, date_to_timestamp(&.{1_106_671}, .nanosecond, null, stamps[0..1], .strict, null));
-    try testing.expectError(error.OutOfRange, date_to_timestamp(&.{200_000_000}, .second, null, stamps[0..1], .strict, null));
-    var days: [3]i32 = undefined;
-    _ = try timestamp_to_date(&.{ -1, 86_400_000_000, -std.math.maxInt(i64) }, .microsecond, null, &days, .strict, null);
-    try testing.expectEqualSlices(i32, &.{ -1, 1, -std.math.maxInt(i32) }, &days);
-    try testing.expectError(error.OutOfRange, timestamp_to_date(&.{std.math.maxInt(i64) - 1}, .second, null, days[0..1], .strict, null));
-    _ = try timestamp_to_time(&.{ -1, 86_400_000_001, 7_999_999 }, .nanosecond, .microsecond, null, &stamps, .strict, null);
-    try testing.expectEqualSlices(i64, &.{ 86_399_999_999, 86_400_000, 7_999 }, &stamps);
-    _ = try timestamp_to_time(&.{ -1, 86_401, 5 }, .second, .microsecond, null, &stamps, .strict, null);
-    try testing.expectEqualSlices(i64, &.{ 86_399_000_000, 1_000_000, 5_000_000 }, &stamps);
-    try testing.expectError(error.OutOfRange, timestamp_to_time(&.{std.math.maxInt(i64)}, .second, .second, null, stamps[0..1], .strict, null));
-}
-
 fn make_column(comptime T: type, data_type: DataType, values: []align(16) const T, validity: ?[]const u8) Column {
     return .{ .type = data_type, .row_count = @intCast(values.len), .data = std.mem.sliceAsBytes(values), .validity = validity };
 }
