@@ -1,0 +1,107 @@
+"""The engine's rooms: who may import whom, no operator's name where they are run, files of readable size."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parents[2] / "wasm" / "src"
+FILES = sorted(SOURCES.rglob("*.zig"))
+
+#: What each room may import beside itself, `std` and abi.zig, which says numbers that all share.
+MAY_IMPORT = {
+    "core": set(),
+    "codec": {"core"},
+    "encoding": {"core"},
+    "kernel": {"core"},
+    "format": {"core", "codec", "encoding", "kernel"},
+    "lookup": {"core", "kernel"},
+    "plan": {"core", "kernel", "lookup"},
+    "operator": {"core", "kernel", "lookup", "plan"},
+}
+LINES_MAX = 800
+#: Longer files, and why they are not two.
+LONGER = {
+    "scan.zig": "a scan's state machine, to become a room of its own",
+    "format/parquet/column_chunk.zig": "one reader's state: to be cut with the scan",
+    "format/parquet/flatten.zig": "one walk over levels, and the tests of every shape",
+    "format/parquet/schema_tree.zig": "one parser of one tree; half of it are its tests",
+    "format/text/csv.zig": "one grammar; a third of it are tests",
+    "format/text/json.zig": "one grammar; a third of it are tests",
+}
+
+
+def room_of(path: Path) -> str:
+    """The folder, or nothing for files at the root, which stand above all rooms."""
+    parts = path.relative_to(SOURCES).parts
+    return parts[0] if len(parts) > 1 else ""
+
+
+def imports(path: Path) -> list[Path]:
+    names = re.findall(r'@import\("([^"]+\.zig)"\)', path.read_text())
+    return [(path.parent / name).resolve() for name in names]
+
+
+def test_every_folder_is_a_room() -> None:
+    assert {room_of(path) for path in FILES} - {""} == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_a_room_imports_what_is_below_it(room: str) -> None:
+    allowed = MAY_IMPORT[room] | {room}
+    for path in FILES:
+        if room_of(path) != room:
+            continue
+        for target in imports(path):
+            assert target.exists(), (path, target)
+            found = room_of(target)
+            if not found:
+                assert target.name == "abi.zig", f"{path.name} imports {target.name}, which stands above it"
+            else:
+                assert found in allowed, f"{room}/{path.name} imports {found}/{target.name}"
+
+
+def test_rooms_have_no_circle() -> None:
+    """Whoever edits the table above cannot make one either."""
+    below: dict[str, set[str]] = {room: set(rooms) for room, rooms in MAY_IMPORT.items()}
+    for _ in below:
+        for rooms in below.values():
+            rooms |= set().union(*(below[room] for room in rooms))
+    assert all(room not in rooms for room, rooms in below.items())
+
+
+def operator_names() -> list[str]:
+    text = (SOURCES / "abi.zig").read_text()
+    body = text.split("pub const NodeTag = enum(u8) {")[1].split("};")[0]
+    return re.findall(r"^    (\w+) = \d+,", body, re.MULTILINE)
+
+
+def test_every_operator_has_one_line() -> None:
+    registry = (SOURCES / "operator" / "registry.zig").read_text()
+    for name in operator_names():
+        assert len(re.findall(rf"^    {name}: @import\(", registry, re.MULTILINE)) == 1, name
+
+
+@pytest.mark.parametrize("name", ["pipeline.zig", "boundary.zig", "plan/plan.zig", "plan/demand.zig"])
+def test_no_operator_is_named(name: str) -> None:
+    """Those who run and ask steps go by the registry: no prong of a switch and no comparison names one."""
+    text = re.sub(r"//.*", "", (SOURCES / name).read_text())
+    for operator in operator_names():
+        named = rf"(?:[=!]= \.{operator}\b)|(?:^\s*(?:\.\w+, )*\.{operator}(?:, \.\w+)* =>)"
+        found = [line for line in text.splitlines() if re.search(named, line)]
+        assert not found, found
+    assert (
+        not re.search(r'@import\("(?:\.\./)?operator/(?!protocol|registry)', text) or name == "boundary.zig"
+    )
+
+
+def test_files_are_of_a_readable_size() -> None:
+    long = {
+        path.relative_to(SOURCES).as_posix()
+        for path in FILES
+        if len(path.read_text().splitlines()) > LINES_MAX
+    }
+    assert long <= set(LONGER), "cut them where there is a seam, or say here why there is none"
+    assert set(LONGER) <= long, "these are short by now: take them off the list"
