@@ -247,7 +247,9 @@ pub const Query = struct {
             try self.emit_direct(batch, self.direct.?);
         } else {
             try self.push_chunks(&self.scratch, batch.columns, batch.row_count, 0);
-            if (!self.gathers and self.collected_size() >= @min(output_size_min, protocol.output_limit())) try self.encode_collected();
+            if (!self.gathers and self.collected_size() >= @min(output_size_min, protocol.output_limit())) {
+                try self.encode_collected();
+            }
         }
         return self.saturated;
     }
@@ -286,7 +288,9 @@ pub const Query = struct {
 
     /// At the end of a scan: rows that are worth a hand-over are encoded.
     pub fn settle_output(self: *Query) Error!void {
-        if (!self.gathers and self.collected_size() >= @min(output_size_min, protocol.output_limit())) try self.encode_collected();
+        if (!self.gathers and self.collected_size() >= @min(output_size_min, protocol.output_limit())) {
+            try self.encode_collected();
+        }
     }
 
     pub fn hand_over(self: *Query) Output {
@@ -660,7 +664,9 @@ pub const Query = struct {
             for (following, self.collector) |*builder, *full| try builder.reserve_like(full);
         }
         self.spare = null;
-        self.pending.appendAssumeCapacity(.{ .bytes = bytes, .row_count = batch.row_count, .builders = self.collector });
+        self.pending.appendAssumeCapacity(
+            .{ .bytes = bytes, .row_count = batch.row_count, .builders = self.collector },
+        );
         self.collector = following;
         self.emitted = true;
     }

@@ -81,7 +81,11 @@ fn Scaler(comptime From: type, comptime To: type) type {
             const digits: u16 = @abs(delta);
             const power_max: u16 = if (Wide == i64) 18 else 38;
             const limit = result_limit(precision_limit);
-            if (digits > power_max) return .{ .kind = if (delta > 0) .beyond_up else .beyond_down, .factor = 1, .bound = 0 };
+            if (digits > power_max) return .{
+                .kind = if (delta > 0) .beyond_up else .beyond_down,
+                .factor = 1,
+                .bound = 0,
+            };
             const factor: Wide = @intCast(powers_of_ten[digits]);
             const bound = if (delta > 0) @divTrunc(limit, factor) else limit;
             return .{ .kind = if (delta > 0) .up else .down, .factor = factor, .bound = bound };

@@ -161,7 +161,15 @@ test rescale_time {
     defer interrupt.forget();
     const infinity = std.math.maxInt(i64);
     var out: [8]i64 = undefined;
-    _ = try rescale_time(&.{ -500_000, 500_000, 2_500_000, 2_499_900, -1, -999_999, -1_000_001, infinity }, .microsecond, .second, null, &out, .strict, null);
+    _ = try rescale_time(
+        &.{ -500_000, 500_000, 2_500_000, 2_499_900, -1, -999_999, -1_000_001, infinity },
+        .microsecond,
+        .second,
+        null,
+        &out,
+        .strict,
+        null,
+    );
     try testing.expectEqualSlices(i64, &.{ -1, 1, 3, 2, 0, -1, -1, infinity }, &out);
     _ = try rescale_time(&.{ 1, -infinity }, .second, .nanosecond, null, out[0..2], .strict, null);
     try testing.expectEqualSlices(i64, &.{ 1_000_000_000, -infinity }, out[0..2]);
@@ -178,15 +186,42 @@ test "dates and timestamps" {
     var stamps: [3]i64 = undefined;
     _ = try date_to_timestamp(&.{ 18262, -1, std.math.maxInt(i32) }, .microsecond, null, &stamps, .strict, null);
     try testing.expectEqualSlices(i64, &.{ 1_577_836_800_000_000, -86_400_000_000, std.math.maxInt(i64) }, &stamps);
-    try testing.expectError(error.OutOfRange, date_to_timestamp(&.{1_106_671}, .nanosecond, null, stamps[0..1], .strict, null));
-    try testing.expectError(error.OutOfRange, date_to_timestamp(&.{200_000_000}, .second, null, stamps[0..1], .strict, null));
+    try testing.expectError(
+        error.OutOfRange,
+        date_to_timestamp(&.{1_106_671}, .nanosecond, null, stamps[0..1], .strict, null),
+    );
+    try testing.expectError(
+        error.OutOfRange,
+        date_to_timestamp(&.{200_000_000}, .second, null, stamps[0..1], .strict, null),
+    );
     var days: [3]i32 = undefined;
-    _ = try timestamp_to_date(&.{ -1, 86_400_000_000, -std.math.maxInt(i64) }, .microsecond, null, &days, .strict, null);
+    _ = try timestamp_to_date(
+        &.{ -1, 86_400_000_000, -std.math.maxInt(i64) },
+        .microsecond,
+        null,
+        &days,
+        .strict,
+        null,
+    );
     try testing.expectEqualSlices(i32, &.{ -1, 1, -std.math.maxInt(i32) }, &days);
-    try testing.expectError(error.OutOfRange, timestamp_to_date(&.{std.math.maxInt(i64) - 1}, .second, null, days[0..1], .strict, null));
-    _ = try timestamp_to_time(&.{ -1, 86_400_000_001, 7_999_999 }, .nanosecond, .microsecond, null, &stamps, .strict, null);
+    try testing.expectError(
+        error.OutOfRange,
+        timestamp_to_date(&.{std.math.maxInt(i64) - 1}, .second, null, days[0..1], .strict, null),
+    );
+    _ = try timestamp_to_time(
+        &.{ -1, 86_400_000_001, 7_999_999 },
+        .nanosecond,
+        .microsecond,
+        null,
+        &stamps,
+        .strict,
+        null,
+    );
     try testing.expectEqualSlices(i64, &.{ 86_399_999_999, 86_400_000, 7_999 }, &stamps);
     _ = try timestamp_to_time(&.{ -1, 86_401, 5 }, .second, .microsecond, null, &stamps, .strict, null);
     try testing.expectEqualSlices(i64, &.{ 86_399_000_000, 1_000_000, 5_000_000 }, &stamps);
-    try testing.expectError(error.OutOfRange, timestamp_to_time(&.{std.math.maxInt(i64)}, .second, .second, null, stamps[0..1], .strict, null));
+    try testing.expectError(
+        error.OutOfRange,
+        timestamp_to_time(&.{std.math.maxInt(i64)}, .second, .second, null, stamps[0..1], .strict, null),
+    );
 }

@@ -72,7 +72,14 @@ pub fn compare_bytes_scalar(op: CompareOp, offsets: []const u32, data: []const u
     compare_rows(op, rows.row_count(), rows, ScalarRows{ .bytes = scalar }, out);
 }
 
-pub fn compare_bytes_columns(op: CompareOp, offsets_a: []const u32, data_a: []const u8, offsets_b: []const u32, data_b: []const u8, out: []u8) void {
+pub fn compare_bytes_columns(
+    op: CompareOp,
+    offsets_a: []const u32,
+    data_a: []const u8,
+    offsets_b: []const u32,
+    data_b: []const u8,
+    out: []u8,
+) void {
     const a: BytesRows = .{ .offsets = offsets_a, .data = data_a };
     const b: BytesRows = .{ .offsets = offsets_b, .data = data_b };
     assert(a.row_count() == b.row_count());
@@ -80,12 +87,26 @@ pub fn compare_bytes_columns(op: CompareOp, offsets_a: []const u32, data_a: []co
 }
 
 /// fixed_binary. The row count is given apart, because a width of 0 says nothing about it.
-pub fn compare_fixed_scalar(op: CompareOp, width: usize, data: []const u8, row_count: usize, scalar: []const u8, out: []u8) void {
+pub fn compare_fixed_scalar(
+    op: CompareOp,
+    width: usize,
+    data: []const u8,
+    row_count: usize,
+    scalar: []const u8,
+    out: []u8,
+) void {
     assert(data.len >= row_count * width);
     compare_rows(op, row_count, FixedRows{ .width = width, .data = data }, ScalarRows{ .bytes = scalar }, out);
 }
 
-pub fn compare_fixed_columns(op: CompareOp, width: usize, data_a: []const u8, data_b: []const u8, row_count: usize, out: []u8) void {
+pub fn compare_fixed_columns(
+    op: CompareOp,
+    width: usize,
+    data_a: []const u8,
+    data_b: []const u8,
+    row_count: usize,
+    out: []u8,
+) void {
     assert(data_a.len >= row_count * width and data_b.len >= row_count * width);
     const a: FixedRows = .{ .width = width, .data = data_a };
     const b: FixedRows = .{ .width = width, .data = data_b };
@@ -110,7 +131,14 @@ pub fn between_bytes_scalar(offsets: []const u32, data: []const u8, low: []const
     pack_rows(rows.row_count(), BytesWithin(BytesRows){ .rows = rows, .low = low, .high = high }, false, out);
 }
 
-pub fn between_fixed_scalar(width: usize, data: []const u8, row_count: usize, low: []const u8, high: []const u8, out: []u8) void {
+pub fn between_fixed_scalar(
+    width: usize,
+    data: []const u8,
+    row_count: usize,
+    low: []const u8,
+    high: []const u8,
+    out: []u8,
+) void {
     assert(data.len >= row_count * width);
     const rows: FixedRows = .{ .width = width, .data = data };
     pack_rows(row_count, BytesWithin(FixedRows){ .rows = rows, .low = low, .high = high }, false, out);
@@ -207,7 +235,9 @@ pub const TestBytes = struct {
 
 fn random_string(random: std.Random, target: *[24]u8) usize {
     const length = random.uintLessThan(usize, if (random.boolean()) 4 else 25);
-    for (target) |*byte| byte.* = if (random.uintLessThan(u8, 20) == 0) "\x00b\xFF"[random.uintLessThan(usize, 3)] else 'a';
+    for (target) |*byte| {
+        byte.* = if (random.uintLessThan(u8, 20) == 0) "\x00b\xFF"[random.uintLessThan(usize, 3)] else 'a';
+    }
     return length;
 }
 

@@ -149,7 +149,11 @@ pub const Texts = struct {
             },
             else => for (keys, first..) |*to, i| {
                 const start, to.extra = self.span(i);
-                to.words = if (to.extra <= hash.folded_max) hash.folded_words(self.column.data, start, to.extra) else long_words(self.column.data[start..][0..to.extra]);
+                to.words = if (to.extra <= hash.folded_max) hash.folded_words(
+                    self.column.data,
+                    start,
+                    to.extra,
+                ) else long_words(self.column.data[start..][0..to.extra]);
             },
         }
     }
@@ -160,7 +164,9 @@ pub const Texts = struct {
     fn longest(self: Texts, first: usize, count: usize) u32 {
         var greatest: u32 = 0;
         if (self.rows) |rows| {
-            for (rows[first..][0..count]) |at| greatest = @max(greatest, self.column.offsets[at + 1] - self.column.offsets[at]);
+            for (rows[first..][0..count]) |at| {
+                greatest = @max(greatest, self.column.offsets[at + 1] - self.column.offsets[at]);
+            }
         } else {
             const offsets = self.column.offsets[first..];
             for (offsets[0..count], offsets[1..][0..count]) |from, end| greatest = @max(greatest, end - from);
@@ -174,7 +180,10 @@ pub const Texts = struct {
         return given.extra <= 16;
     }
     pub fn same(self: Texts, i: usize, group: u32) bool {
-        const stored = if (group < self.known) self.stored.bytes_at(group) else self.column.bytes_at(self.fresh.items[group - self.known]);
+        const stored = if (group < self.known)
+            self.stored.bytes_at(group)
+        else
+            self.column.bytes_at(self.fresh.items[group - self.known]);
         return group_keys.same_bytes(self.column.bytes_at(self.row(i)), stored);
     }
 };

@@ -34,7 +34,12 @@ pub const Rows = struct {
     }
 
     /// Those whose bit is set in both bitmaps over the chunk's rows.
-    pub fn part(self: *const Rows, arena: std.mem.Allocator, bits: []const u8, and_bits: ?[]const u8) error{OutOfMemory}!Rows {
+    pub fn part(
+        self: *const Rows,
+        arena: std.mem.Allocator,
+        bits: []const u8,
+        and_bits: ?[]const u8,
+    ) error{OutOfMemory}!Rows {
         const rows = try arena.alloc(u32, self.groups.len);
         const groups = try arena.alloc(u32, self.groups.len);
         var found: usize = 0;
@@ -56,21 +61,37 @@ pub const Rows = struct {
 };
 
 /// Integers of up to 64 bits (bools too). A u64 is what its bits are as an i64: callers look at them.
-pub fn integers(arena: std.mem.Allocator, column: *const Column, rows: *const Rows, neutral: i64) error{OutOfMemory}![]const i64 {
+pub fn integers(
+    arena: std.mem.Allocator,
+    column: *const Column,
+    rows: *const Rows,
+    neutral: i64,
+) error{OutOfMemory}![]const i64 {
     if (column.type.layout() == .i64 and rows.rows == null and column.validity == null) return column.values(i64);
     const values = try arena.alloc(i64, rows.count());
     switch (column.type.layout()) {
         .bits => for (values, 0..) |*value, i| {
             value.* = @intFromBool(bitmap.get(column.data.ptr, if (rows.rows) |chosen| chosen[i] else i));
         },
-        inline .i8, .i16, .i32, .i64, .u8, .u16, .u32, .u64 => |layout| gather(Scalar(layout), i64, column, rows, values),
+        inline .i8, .i16, .i32, .i64, .u8, .u16, .u32, .u64 => |layout| gather(
+            Scalar(layout),
+            i64,
+            column,
+            rows,
+            values,
+        ),
         else => unreachable, // aggregate_step.zig refuses them
     }
     settle_nulls(i64, values, column, rows, neutral);
     return values;
 }
 
-pub fn floats(arena: std.mem.Allocator, column: *const Column, rows: *const Rows, neutral: f64) error{OutOfMemory}![]const f64 {
+pub fn floats(
+    arena: std.mem.Allocator,
+    column: *const Column,
+    rows: *const Rows,
+    neutral: f64,
+) error{OutOfMemory}![]const f64 {
     if (column.type.layout() == .f64 and rows.rows == null and column.validity == null) return column.values(f64);
     const values = try arena.alloc(f64, rows.count());
     switch (column.type.layout()) {
@@ -82,7 +103,12 @@ pub fn floats(arena: std.mem.Allocator, column: *const Column, rows: *const Rows
 }
 
 /// Integers of any width.
-pub fn wide_integers(arena: std.mem.Allocator, column: *const Column, rows: *const Rows, neutral: i128) error{OutOfMemory}![]const i128 {
+pub fn wide_integers(
+    arena: std.mem.Allocator,
+    column: *const Column,
+    rows: *const Rows,
+    neutral: i128,
+) error{OutOfMemory}![]const i128 {
     if (column.type.layout() == .i128 and rows.rows == null and column.validity == null) return column.values(i128);
     const values = try arena.alloc(i128, rows.count());
     switch (column.type.layout()) {
@@ -120,7 +146,12 @@ fn settle_nulls(comptime T: type, values: []T, column: *const Column, rows: *con
 }
 
 /// The way back: a column of integers of up to 64 bits, or bools. What stands for NULL need not fit.
-pub fn from_integers(arena: std.mem.Allocator, data_type: DataType, values: []align(column_module.alignment) const i64, validity: ?[]const u8) error{OutOfMemory}!Column {
+pub fn from_integers(
+    arena: std.mem.Allocator,
+    data_type: DataType,
+    values: []align(column_module.alignment) const i64,
+    validity: ?[]const u8,
+) error{OutOfMemory}!Column {
     var column: Column = .{ .type = data_type, .row_count = @intCast(values.len), .validity = validity };
     switch (data_type.layout()) {
         .i64 => column.data = std.mem.sliceAsBytes(values),
@@ -141,7 +172,12 @@ pub fn from_integers(arena: std.mem.Allocator, data_type: DataType, values: []al
     return column;
 }
 
-pub fn from_floats(arena: std.mem.Allocator, data_type: DataType, values: []align(column_module.alignment) const f64, validity: ?[]const u8) error{OutOfMemory}!Column {
+pub fn from_floats(
+    arena: std.mem.Allocator,
+    data_type: DataType,
+    values: []align(column_module.alignment) const f64,
+    validity: ?[]const u8,
+) error{OutOfMemory}!Column {
     var column: Column = .{ .type = data_type, .row_count = @intCast(values.len), .validity = validity };
     switch (data_type.layout()) {
         .f64 => column.data = std.mem.sliceAsBytes(values),

@@ -1,7 +1,8 @@
 //! What is kept for every group, which of it a call needs, and how its answer or its states come of it.
 //!
 //! Calls are put together from few kinds of accumulators, each in its own file under accumulate/; `rules` says
-//! how, in a row for each aggregate. A call over a value that may be NULL counts NULLs beside it: a group whose values are all NULL has no sum.
+//! how, in a row for each aggregate. A call over a value that may be NULL counts NULLs beside it: a group whose
+//! values are all NULL has no sum.
 const std = @import("std");
 const abi = @import("../abi.zig");
 const aggregate_step = @import("aggregate_step.zig");
@@ -293,7 +294,13 @@ pub const Accumulator = union(Kind) {
     }
 
     /// Rows with their groups.
-    pub fn update(self: *Accumulator, gpa: std.mem.Allocator, arena: std.mem.Allocator, columns: []const Column, rows: *const Rows) Error!void {
+    pub fn update(
+        self: *Accumulator,
+        gpa: std.mem.Allocator,
+        arena: std.mem.Allocator,
+        columns: []const Column,
+        rows: *const Rows,
+    ) Error!void {
         const column = &columns[0];
         switch (self.*) {
             .nulls => |*nulls| try nulls.update(gpa, column, rows),
@@ -310,7 +317,11 @@ pub const Accumulator = union(Kind) {
             .min, .max => |*extremes| try extremes.update(arena, column, rows),
             .first, .last => |*picks| {
                 // States of lanes that had no row say nothing.
-                const present = if (columns.len == 2) try rows.part(arena, columns[1].data, columns[1].validity) else rows.*;
+                const present = if (columns.len == 2) try rows.part(
+                    arena,
+                    columns[1].data,
+                    columns[1].validity,
+                ) else rows.*;
                 try picks.update(arena, column, &present);
             },
             .any => |*picks| try picks.update(arena, column, &try rows.valid(arena, column)),
@@ -319,16 +330,32 @@ pub const Accumulator = union(Kind) {
     }
 
     /// The selected rows of a chunk, when there is one group.
-    pub fn update_all(self: *Accumulator, gpa: std.mem.Allocator, arena: std.mem.Allocator, columns: []const Column, chunk: *const Chunk) Error!void {
+    pub fn update_all(
+        self: *Accumulator,
+        gpa: std.mem.Allocator,
+        arena: std.mem.Allocator,
+        columns: []const Column,
+        chunk: *const Chunk,
+    ) Error!void {
         const column = &columns[0];
         switch (self.*) {
             .nulls, .integers, .floats, .min, .max => {},
-            .moments => |*moments| if (columns.len == 1) return moments.update_all(arena, column, &try rows_of(arena, chunk)) else return self.update(gpa, arena, columns, &try rows_of(arena, chunk)),
+            .moments => |*moments| if (columns.len == 1) return moments.update_all(
+                arena,
+                column,
+                &try rows_of(arena, chunk),
+            ) else return self.update(
+                gpa,
+                arena,
+                columns,
+                &try rows_of(arena, chunk),
+            ),
             else => return self.update(gpa, arena, columns, &try rows_of(arena, chunk)),
         }
         const selected = chunk.selected_count();
         const mask = try combined_mask(arena, column, chunk);
-        const valid = if (column.type.tag == .null) 0 else if (mask) |bits| bitmap.count(bits, chunk.row_count) else chunk.row_count;
+        const counted = if (mask) |bits| bitmap.count(bits, chunk.row_count) else chunk.row_count;
+        const valid = if (column.type.tag == .null) 0 else counted;
         if (self.* == .nulls) return self.nulls.update_all(gpa, selected - valid);
         if (valid == 0) return;
         switch (self.*) {
@@ -481,7 +508,13 @@ fn counts_column(arena: std.mem.Allocator, part: *const Accumulator) Error!Colum
     return .{ .type = .of(.i64), .row_count = @intCast(values.len), .data = std.mem.sliceAsBytes(values) };
 }
 
-fn sums_column(arena: std.mem.Allocator, call: *const Call, phase: abi.AggregatePhase, part: *const Accumulator, seen: Seen) Error!Column {
+fn sums_column(
+    arena: std.mem.Allocator,
+    call: *const Call,
+    phase: abi.AggregatePhase,
+    part: *const Accumulator,
+    seen: Seen,
+) Error!Column {
     const validity = try seen.bits(arena);
     var column: Column = .{ .type = call.states[0], .row_count = @intCast(seen.group_count()), .validity = validity };
     switch (part.*) {
@@ -489,7 +522,9 @@ fn sums_column(arena: std.mem.Allocator, call: *const Call, phase: abi.Aggregate
         .integers => |*sums| {
             const totals = try sums.totals(arena);
             // A partial sum may go beyond; another lane may bring it back.
-            if (column.type.tag == .decimal and phase != .partial) try expression_module.check_precision(i128, totals, null, column.type.precision);
+            if (column.type.tag == .decimal and phase != .partial) {
+                try expression_module.check_precision(i128, totals, null, column.type.precision);
+            }
             column.data = std.mem.sliceAsBytes(totals);
         },
         else => unreachable,
@@ -497,7 +532,12 @@ fn sums_column(arena: std.mem.Allocator, call: *const Call, phase: abi.Aggregate
     return column;
 }
 
-fn averages_column(arena: std.mem.Allocator, call: *const Call, part: *const Accumulator, counts: []const i64) Error!Column {
+fn averages_column(
+    arena: std.mem.Allocator,
+    call: *const Call,
+    part: *const Accumulator,
+    counts: []const i64,
+) Error!Column {
     const values = try arena.alignedAlloc(f64, .fromByteUnits(column_module.alignment), counts.len);
     const bits = try arena.alloc(u8, bitmap.size(counts.len));
     @memset(bits, 0);
@@ -506,7 +546,10 @@ fn averages_column(arena: std.mem.Allocator, call: *const Call, part: *const Acc
             value.* = total;
         },
         .integers => |*sums| for (values, try sums.totals(arena)) |*value, total| {
-            value.* = if (call.states[0].tag == .decimal) cast.decimal_to_float_one(total, call.states[0].scale) else @floatFromInt(total);
+            value.* = if (call.states[0].tag == .decimal)
+                cast.decimal_to_float_one(total, call.states[0].scale)
+            else
+                @floatFromInt(total);
         },
         else => unreachable,
     }
@@ -516,5 +559,10 @@ fn averages_column(arena: std.mem.Allocator, call: *const Call, part: *const Acc
         value.* /= @floatFromInt(count);
     }
     const validity = if (bitmap.all_set(bits, counts.len)) null else bits;
-    return .{ .type = .of(.f64), .row_count = @intCast(values.len), .validity = validity, .data = std.mem.sliceAsBytes(values) };
+    return .{
+        .type = .of(.f64),
+        .row_count = @intCast(values.len),
+        .validity = validity,
+        .data = std.mem.sliceAsBytes(values),
+    };
 }

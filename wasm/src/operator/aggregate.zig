@@ -318,7 +318,9 @@ pub const AggregateOperator = struct {
             for (set.feeds.items) |index| {
                 const feed = &self.feeds[index];
                 var columns: [3]Column = undefined;
-                for (columns[0..feed.arguments.len], feed.arguments) |*column, place| column.* = try self.argument(input, place);
+                for (columns[0..feed.arguments.len], feed.arguments) |*column, place| {
+                    column.* = try self.argument(input, place);
+                }
                 try feed.accumulator.update(self.gpa, input.arena, columns[0..feed.arguments.len], &rows);
             }
         }
@@ -328,7 +330,9 @@ pub const AggregateOperator = struct {
     fn group_rows(self: *AggregateOperator, input: *const Input) Error!Rows {
         const arena = input.arena;
         const columns = try arena.alloc(Column, self.node.keys.len);
-        for (columns, self.node.keys) |*column, *key| column.* = try expression_module.evaluate(arena, &key.expression, input.chunk);
+        for (columns, self.node.keys) |*column, *key| {
+            column.* = try expression_module.evaluate(arena, &key.expression, input.chunk);
+        }
         const rows = if (input.chunk.selection == null) null else try input.chunk.selected_rows(arena);
         const groups = try arena.alloc(u32, input.chunk.selected_count());
         const table = &self.groups.?;
@@ -355,7 +359,13 @@ pub const AggregateOperator = struct {
     }
 
     /// Rows with a value that their group has not had before. NULLs are left out.
-    fn first_of_each(_: *AggregateOperator, input: *const Input, set: *RowSet, column: *const Column, all: *const Rows) Error!Rows {
+    fn first_of_each(
+        _: *AggregateOperator,
+        input: *const Input,
+        set: *RowSet,
+        column: *const Column,
+        all: *const Rows,
+    ) Error!Rows {
         const arena = input.arena;
         const rows = try all.valid(arena, column);
         var plain = column.*;
@@ -372,7 +382,11 @@ pub const AggregateOperator = struct {
         // The table takes columns over the chunk's rows: the groups become one.
         const numbers = try arena.alignedAlloc(u32, .fromByteUnits(column_module.alignment), column.row_count);
         for (rows.groups, try rows.indices(arena)) |group, row| numbers[row] = group;
-        const group_column: Column = .{ .type = .of(.u32), .row_count = column.row_count, .data = std.mem.sliceAsBytes(numbers) };
+        const group_column: Column = .{
+            .type = .of(.u32),
+            .row_count = column.row_count,
+            .data = std.mem.sliceAsBytes(numbers),
+        };
         try table.find_or_add(arena, &.{ group_column, plain }, rows.rows, groups);
         const fresh = try arena.dupe(u32, table.fresh.items);
         const fresh_groups = try arena.alloc(u32, fresh.len);
@@ -388,7 +402,9 @@ pub const AggregateOperator = struct {
         for (set.feeds.items) |index| {
             const feed = &self.feeds[index];
             var columns: [3]Column = undefined;
-            for (columns[0..feed.arguments.len], feed.arguments) |*column, place| column.* = try self.argument(input, place);
+            for (columns[0..feed.arguments.len], feed.arguments) |*column, place| {
+                column.* = try self.argument(input, place);
+            }
             try feed.accumulator.update_all(self.gpa, input.arena, columns[0..feed.arguments.len], &chunk);
         }
     }
@@ -456,9 +472,18 @@ pub const AggregateOperator = struct {
         for (self.node.calls, self.parts) |*call, parts| {
             try interrupt.check();
             var accumulators: [2]*const Accumulator = undefined;
-            for (accumulators[0..parts.feeds.len], parts.feeds) |*accumulator, index| accumulator.* = &self.feeds[index].accumulator;
+            for (accumulators[0..parts.feeds.len], parts.feeds) |*accumulator, index| {
+                accumulator.* = &self.feeds[index].accumulator;
+            }
             const counts = &self.sets[parts.set].counts;
-            try accumulator_module.finish_call(arena, &columns, call, self.node.phase, counts, accumulators[0..parts.feeds.len]);
+            try accumulator_module.finish_call(
+                arena,
+                &columns,
+                call,
+                self.node.phase,
+                counts,
+                accumulators[0..parts.feeds.len],
+            );
         }
         return columns.items;
     }
@@ -496,7 +521,9 @@ const Builder = struct {
             var buffer: [2]accumulator_module.Kind = undefined;
             const kinds = accumulator_module.kinds_of(call, self.node.phase, &buffer);
             const feeds = try self.arena.alloc(u32, kinds.len);
-            for (feeds, kinds) |*feed, kind| feed.* = try self.feed_of(set, kind, accumulator_module.arguments_of(call, kind, self.node.phase));
+            for (feeds, kinds) |*feed, kind| {
+                feed.* = try self.feed_of(set, kind, accumulator_module.arguments_of(call, kind, self.node.phase));
+            }
             part.* = .{ .set = set, .feeds = feeds };
         }
         return parts;

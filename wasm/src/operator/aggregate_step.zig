@@ -12,9 +12,9 @@
 //! takes and gives, and what its states are, stands in its rule (accumulator.zig).
 //!
 //! Medians, percentiles and DISTINCT need all rows of a group in one place: they exist only in phase complete.
-//! So that the rules for types are in one place, the planner casts: variances take float64; medians and continuous percentiles take what has values
-//! in between (floats, decimals, times, timestamps), and a median of anything else that has an order is
-//! the lower one of the middle.
+//! So that the rules for types are in one place, the planner casts: variances take float64; medians and
+//! continuous percentiles take what has values in between (floats, decimals, times, timestamps), and a median
+//! of anything else that has an order is the lower one of the middle.
 const std = @import("std");
 const abi = @import("../abi.zig");
 const accumulator = @import("accumulator.zig");
@@ -82,7 +82,9 @@ pub fn parse(self: *Parser) Error!step_module.Parsed(Aggregate) {
     const phase = try self.cursor.read_enum(abi.AggregatePhase);
     const limit = try self.cursor.read_int(u32);
     const group_limit = limit & ~(abi.rows_pass | abi.rows_in_order);
-    if (limit & ~abi.rows_in_order != 0 and phase != .partial) return refuse("a group limit is for partial aggregates", .{});
+    if (limit & ~abi.rows_in_order != 0 and phase != .partial) {
+        return refuse("a group limit is for partial aggregates", .{});
+    }
     const keys = try self.parse_named(try self.read_count(4));
     for (keys) |key| if (!expression_parser.is_groupable(key.expression.type)) {
         interrupt.describe("grouping by this type is not supported yet", .{});
@@ -105,7 +107,12 @@ pub fn parse(self: *Parser) Error!step_module.Parsed(Aggregate) {
     };
 }
 
-fn output_fields(arena: std.mem.Allocator, phase: abi.AggregatePhase, keys: []const Named, calls: []const AggregateCall) Error![]const Field {
+fn output_fields(
+    arena: std.mem.Allocator,
+    phase: abi.AggregatePhase,
+    keys: []const Named,
+    calls: []const AggregateCall,
+) Error![]const Field {
     var fields: std.ArrayList(Field) = .empty;
     for (keys) |key| try fields.append(arena, .{ .name = key.name, .type = key.expression.type });
     for (calls) |call| {
@@ -143,7 +150,9 @@ fn parse_call(self: *Parser, arguments: *Arguments, phase: abi.AggregatePhase) E
     const op = try self.cursor.read_enum(Op);
     const rule = rules.getPtrConst(op);
     const flags = try self.cursor.read_int(u8);
-    if (flags & ~(abi.aggregate_distinct | abi.aggregate_filtered) != 0) return refuse("an aggregate with unknown flags", .{});
+    if (flags & ~(abi.aggregate_distinct | abi.aggregate_filtered) != 0) {
+        return refuse("an aggregate with unknown flags", .{});
+    }
     var call: AggregateCall = .{
         .op = op,
         .name = try schema.read_name(&self.cursor),
@@ -198,10 +207,16 @@ fn parse_fraction(literal: *const column_module.Column) Error!Fraction {
         .f64 => .{ .float = literal.values(f64)[0] },
         .decimal => blk: {
             const scale = literal.type.scale;
-            if (literal.type.layout() != .i64 or scale < 0 or scale > schema.decimal_precision_narrow) return refuse("a fraction of too many digits", .{});
+            if (literal.type.layout() != .i64 or scale < 0 or scale > schema.decimal_precision_narrow) {
+                return refuse("a fraction of too many digits", .{});
+            }
             const dividend = literal.values(i64)[0];
             const divisor = std.math.powi(i64, 10, scale) catch unreachable; // 10^18 fits
-            break :blk .{ .float = @as(f64, @floatFromInt(dividend)) / @as(f64, @floatFromInt(divisor)), .dividend = dividend, .divisor = divisor };
+            break :blk .{
+                .float = @as(f64, @floatFromInt(dividend)) / @as(f64, @floatFromInt(divisor)),
+                .dividend = dividend,
+                .divisor = divisor,
+            };
         },
         else => return refuse("a fraction that is not a number", .{}),
     };

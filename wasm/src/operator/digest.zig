@@ -99,7 +99,12 @@ const Digest = struct {
             const count: u32 = @min(block_rows, chunk.row_count - start);
             const block = hashes[0..count];
             if (chunk.columns.len == 0) @memset(block, empty_hash);
-            for (chunk.columns, 0..) |*column, i| hash.hash_column(column, start, block, if (i == 0) .first else .combine);
+            for (chunk.columns, 0..) |*column, i| hash.hash_column(
+                column,
+                start,
+                block,
+                if (i == 0) .first else .combine,
+            );
             if (chunk.selection) |selection| self.add_selected(block, selection.bits, start) else self.add(block);
             start += count;
         }

@@ -35,7 +35,12 @@ pub const FilterOperator = struct {
         return .{ .step = step };
     }
 
-    pub fn push(self: *FilterOperator, arena: std.mem.Allocator, chunk: *Chunk, _: protocol.Flow) Error!protocol.Pushed {
+    pub fn push(
+        self: *FilterOperator,
+        arena: std.mem.Allocator,
+        chunk: *Chunk,
+        _: protocol.Flow,
+    ) Error!protocol.Pushed {
         chunk.selection = try expression_module.select(arena, self.step, chunk);
         return .goes_on;
     }

@@ -20,7 +20,11 @@ pub const KeyedRows = struct {
     /// How many are the input's.
     input_count: usize,
 
-    pub fn init(arena: std.mem.Allocator, keys: []const SortKey, input: []const schema.Field) error{OutOfMemory}!KeyedRows {
+    pub fn init(
+        arena: std.mem.Allocator,
+        keys: []const SortKey,
+        input: []const schema.Field,
+    ) error{OutOfMemory}!KeyedRows {
         var types: std.ArrayList(schema.DataType) = .empty;
         for (input) |field| try types.append(arena, field.type);
         const key_columns = try arena.alloc(u32, keys.len);
@@ -37,7 +41,11 @@ pub const KeyedRows = struct {
     }
 
     /// All columns of a chunk.
-    pub fn columns(self: *const KeyedRows, arena: std.mem.Allocator, chunk: *const Chunk) expression_module.Error![]const Column {
+    pub fn columns(
+        self: *const KeyedRows,
+        arena: std.mem.Allocator,
+        chunk: *const Chunk,
+    ) expression_module.Error![]const Column {
         if (self.is_plain()) return chunk.columns;
         const all = try arena.alloc(Column, self.types.len);
         @memcpy(all[0..self.input_count], chunk.columns);
@@ -48,26 +56,42 @@ pub const KeyedRows = struct {
     }
 
     /// The keys among all columns.
-    pub fn order(self: *const KeyedRows, arena: std.mem.Allocator, all: []const Column) error{OutOfMemory}![]const row_order.Key {
+    pub fn order(
+        self: *const KeyedRows,
+        arena: std.mem.Allocator,
+        all: []const Column,
+    ) error{OutOfMemory}![]const row_order.Key {
         const keys = try arena.alloc(row_order.Key, self.keys.len);
         for (keys, self.key_columns, self.keys) |*to, index, from| to.* = order_key(&all[index], from);
         return keys;
     }
 
     /// The keys when there is a column for each of them and no other.
-    pub fn order_alone(self: *const KeyedRows, arena: std.mem.Allocator, alone: []const Column) error{OutOfMemory}![]const row_order.Key {
+    pub fn order_alone(
+        self: *const KeyedRows,
+        arena: std.mem.Allocator,
+        alone: []const Column,
+    ) error{OutOfMemory}![]const row_order.Key {
         const keys = try arena.alloc(row_order.Key, self.keys.len);
         for (keys, alone, self.keys) |*to, *column, from| to.* = order_key(column, from);
         return keys;
     }
 
     /// A builder for every column, in memory of `arena`; what they collect is `gpa`'s.
-    pub fn open_builders(self: *const KeyedRows, gpa: std.mem.Allocator, arena: std.mem.Allocator) column_builder.Error![]ColumnBuilder {
+    pub fn open_builders(
+        self: *const KeyedRows,
+        gpa: std.mem.Allocator,
+        arena: std.mem.Allocator,
+    ) column_builder.Error![]ColumnBuilder {
         return open_all(gpa, arena, self.types);
     }
 
     /// The same for the keys alone.
-    pub fn open_key_builders(self: *const KeyedRows, gpa: std.mem.Allocator, arena: std.mem.Allocator) column_builder.Error![]ColumnBuilder {
+    pub fn open_key_builders(
+        self: *const KeyedRows,
+        gpa: std.mem.Allocator,
+        arena: std.mem.Allocator,
+    ) column_builder.Error![]ColumnBuilder {
         const types = try arena.alloc(schema.DataType, self.keys.len);
         for (types, self.keys) |*to, key| to.* = key.expression.type;
         return open_all(gpa, arena, types);
@@ -79,7 +103,11 @@ fn order_key(column: *const Column, key: SortKey) row_order.Key {
 }
 
 /// A builder for every type.
-pub fn open_all(gpa: std.mem.Allocator, arena: std.mem.Allocator, types: []const schema.DataType) column_builder.Error![]ColumnBuilder {
+pub fn open_all(
+    gpa: std.mem.Allocator,
+    arena: std.mem.Allocator,
+    types: []const schema.DataType,
+) column_builder.Error![]ColumnBuilder {
     const builders = try arena.alloc(ColumnBuilder, types.len);
     var ready: usize = 0;
     errdefer for (builders[0..ready]) |*builder| builder.deinit();

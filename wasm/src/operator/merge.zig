@@ -183,7 +183,12 @@ pub const MergeOperator = struct {
         self.remaining = self.step.sort.limit;
     }
 
-    pub fn push(self: *MergeOperator, arena: std.mem.Allocator, chunk: *Chunk, flow: protocol.Flow) Error!protocol.Pushed {
+    pub fn push(
+        self: *MergeOperator,
+        arena: std.mem.Allocator,
+        chunk: *Chunk,
+        flow: protocol.Flow,
+    ) Error!protocol.Pushed {
         try self.take(arena, chunk, flow.run_number);
         return .kept;
     }
@@ -211,10 +216,19 @@ pub const MergeOperator = struct {
     const Within = struct { start: u32, end: u32 };
 
     /// The rows between the bounds.
-    fn find_bounds(self: *const MergeOperator, arena: std.mem.Allocator, keys: []const row_order.Key, row_count: u32) Error!Within {
+    fn find_bounds(
+        self: *const MergeOperator,
+        arena: std.mem.Allocator,
+        keys: []const row_order.Key,
+        row_count: u32,
+    ) Error!Within {
         var found: Within = .{ .start = 0, .end = row_count };
-        if (self.step.lower) |lower| found.start = search(keys, 0, row_count, row_count / 2, try self.boundary_before(arena, lower));
-        if (self.step.upper) |upper| found.end = search(keys, found.start, row_count, row_count / 2, try self.boundary_before(arena, upper));
+        if (self.step.lower) |lower| {
+            found.start = search(keys, 0, row_count, row_count / 2, try self.boundary_before(arena, lower));
+        }
+        if (self.step.upper) |upper| {
+            found.end = search(keys, found.start, row_count, row_count / 2, try self.boundary_before(arena, upper));
+        }
         return found;
     }
 
@@ -228,7 +242,8 @@ pub const MergeOperator = struct {
         const runs = self.runs.items;
         if (runs.len > 0) {
             const last = &runs[runs.len - 1];
-            if (last.number == number and last.rows[0].row_count < piece_rows) return last; // there is a key, and so a column
+            // There is a key, and so a column.
+            if (last.number == number and last.rows[0].row_count < piece_rows) return last;
         }
         try self.runs.ensureUnusedCapacity(self.gpa, 1);
         const rows = try self.keyed.open_builders(self.gpa, self.arena.allocator());
@@ -336,7 +351,8 @@ pub const MergeOperator = struct {
     /// Cuts every run at the next boundary. Pieces of a run follow each other, so that only those are looked
     /// at that it has come to: there may be many more.
     fn find_cuts(self: *MergeOperator) Error!Found {
-        const boundary: ?Boundary = if (self.next_boundary < self.boundaries.len) self.boundaries[self.next_boundary] else null;
+        const is_last = self.next_boundary == self.boundaries.len;
+        const boundary: ?Boundary = if (is_last) null else self.boundaries[self.next_boundary];
         var found: Found = .{ .row_count = 0, .in_order = true };
         var before: ?*const Cursor = null;
         self.parts.clearRetainingCapacity();
@@ -352,7 +368,12 @@ pub const MergeOperator = struct {
                 cursor.part_rows = cursor.cut - cursor.position;
                 found.row_count += cursor.part_rows;
                 if (before) |other| {
-                    found.in_order = found.in_order and row_order.compare_rows(other.keys, other.cut - 1, cursor.keys, cursor.position) != .gt;
+                    found.in_order = found.in_order and row_order.compare_rows(
+                        other.keys,
+                        other.cut - 1,
+                        cursor.keys,
+                        cursor.position,
+                    ) != .gt;
                 }
                 before = cursor;
             }

@@ -110,7 +110,11 @@ pub const PartitionOperator = struct {
 
     /// For the rows that an aggregate lets pass: what its keys and arguments name, in parts behind those of
     /// its states.
-    pub fn open_rows(opening: *const protocol.Opening, aggregate: *const Aggregate, count: u32) Error!PartitionOperator {
+    pub fn open_rows(
+        opening: *const protocol.Opening,
+        aggregate: *const Aggregate,
+        count: u32,
+    ) Error!PartitionOperator {
         const arena = opening.arena;
         const input = opening.input;
         const named = try arena.alloc(bool, input.len);
@@ -266,7 +270,9 @@ pub const PartitionOperator = struct {
             switch (column.type.layout()) {
                 .i8, .u8, .i16, .u16, .f16, .i32, .u32, .f32, .i64, .u64, .f64, .i128 => if (column.validity == null) {
                     switch (column.type.value_size()) {
-                        inline 1, 2, 4, 8, 16 => |bytes| try self.scatter(@Int(.unsigned, bytes * 8), arena, &dealt, column, i),
+                        inline 1, 2, 4, 8, 16 => |bytes| {
+                            try self.scatter(@Int(.unsigned, bytes * 8), arena, &dealt, column, i);
+                        },
                         else => unreachable,
                     }
                     continue;
@@ -281,7 +287,14 @@ pub const PartitionOperator = struct {
 
     /// Values that are simply there are put in order without a detour. Not straight into the builders:
     /// their memory begins at whole pages, so that as many streams would share few lines of the cache.
-    fn scatter(self: *PartitionOperator, comptime T: type, arena: std.mem.Allocator, dealt: *const Deal, column: *const Column, index: usize) Error!void {
+    fn scatter(
+        self: *PartitionOperator,
+        comptime T: type,
+        arena: std.mem.Allocator,
+        dealt: *const Deal,
+        column: *const Column,
+        index: usize,
+    ) Error!void {
         const sorted = try arena.alloc(T, dealt.numbers.len);
         const targets = try dealt.places(T, arena, sorted);
         const values = column.values(T);

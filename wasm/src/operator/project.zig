@@ -56,7 +56,12 @@ pub const ProjectOperator = struct {
         return .{ .step = step };
     }
 
-    pub fn push(self: *ProjectOperator, arena: std.mem.Allocator, chunk: *Chunk, _: protocol.Flow) Error!protocol.Pushed {
+    pub fn push(
+        self: *ProjectOperator,
+        arena: std.mem.Allocator,
+        chunk: *Chunk,
+        _: protocol.Flow,
+    ) Error!protocol.Pushed {
         chunk.* = try project(arena, self.step.*, chunk);
         return .goes_on;
     }

@@ -101,7 +101,11 @@ pub const GivenUp = struct { batch: column_module.Batch, partition: u32 };
 pub fn check(comptime T: type) void {
     expect(T, "parse", fn (parser: *expression_parser.Parser) expression_parser.Error!Parsed(T.Step));
     expect(T, "open", fn (opening: *const Opening, step: *const T.Step) Error!T);
-    expect(T, "push", fn (self: *T, arena: std.mem.Allocator, chunk: *expression_module.Chunk, flow: Flow) Error!Pushed);
+    expect(
+        T,
+        "push",
+        fn (self: *T, arena: std.mem.Allocator, chunk: *expression_module.Chunk, flow: Flow) Error!Pushed,
+    );
     expect(T, "size", fn (self: *const T) u64);
     expect(T, "reset", fn (self: *T) Error!void);
     expect(T, "close", fn (self: *T) void);

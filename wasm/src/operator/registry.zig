@@ -34,7 +34,12 @@ pub const Operator = union(abi.NodeTag) {
         }
     }
 
-    pub inline fn push(self: *Operator, arena: std.mem.Allocator, chunk: *Chunk, flow: protocol.Flow) Error!protocol.Pushed {
+    pub inline fn push(
+        self: *Operator,
+        arena: std.mem.Allocator,
+        chunk: *Chunk,
+        flow: protocol.Flow,
+    ) Error!protocol.Pushed {
         switch (self.*) {
             inline else => |*operator| return operator.push(arena, chunk, flow),
         }
@@ -141,7 +146,9 @@ test "a plan with a filter" {
 
 test "wrong types and indices are refused" {
     // x utf8 > 5
-    try expect_invalid(&(header ++ [_]u8{ 1, 0, 1, 0, 'x', 2, 1, 0, 1, 3, 4, 1, 0, 0, 2, 1, 0, 5, 0, 0, 0, 0, 0, 0, 0 }));
+    try expect_invalid(
+        &(header ++ [_]u8{ 1, 0, 1, 0, 'x', 2, 1, 0, 1, 3, 4, 1, 0, 0, 2, 1, 0, 5, 0, 0, 0, 0, 0, 0, 0 }),
+    );
     // column 1 of 1
     try expect_invalid(&(header ++ [_]u8{ 1, 0, 1, 0, 'x', 3, 1, 0, 1, 1, 1, 0 }));
     // a filter that is not a boolean

@@ -38,7 +38,12 @@ pub const RepeatOperator = struct {
         return .{ .step = step, .scratch = .init(opening.gpa) };
     }
 
-    pub fn push(self: *RepeatOperator, arena: std.mem.Allocator, chunk: *Chunk, _: protocol.Flow) Error!protocol.Pushed {
+    pub fn push(
+        self: *RepeatOperator,
+        arena: std.mem.Allocator,
+        chunk: *Chunk,
+        _: protocol.Flow,
+    ) Error!protocol.Pushed {
         _ = self.scratch.reset(.free_all);
         self.repeater = try .init(arena, self.step, chunk);
         self.columns = chunk.columns;
@@ -73,7 +78,11 @@ const Repeater = struct {
     left: []i64,
     at: usize = 0,
 
-    pub fn init(arena: std.mem.Allocator, count: *const Expression, chunk: *const Chunk) expression_module.Error!Repeater {
+    pub fn init(
+        arena: std.mem.Allocator,
+        count: *const Expression,
+        chunk: *const Chunk,
+    ) expression_module.Error!Repeater {
         const counts = try expression_module.evaluate(arena, count, chunk);
         const rows = try chunk.selected_rows(arena);
         const left = try arena.alloc(i64, rows.len);

@@ -120,7 +120,11 @@ pub const SortOperator = struct {
         const count = if (rows) |some| some.len else chunk.row_count;
         if (count > std.math.maxInt(u32) - self.row_count) return error.TooLarge;
         for (self.rows, columns) |*builder, *column| {
-            if (rows) |some| try builder.append_indices(column, some) else try builder.append_range(column, 0, chunk.row_count);
+            if (rows) |some| {
+                try builder.append_indices(column, some);
+            } else {
+                try builder.append_range(column, 0, chunk.row_count);
+            }
         }
         self.row_count += @intCast(count);
         const top_k = if (self.top_k) |*top_k| top_k else return;
@@ -166,7 +170,13 @@ pub const SortOperator = struct {
 const random_rows = @import("random_rows.zig");
 
 /// Sorts lanes of random rows, in any order of lanes, and compares the best of all with a plain sort.
-fn expect_best(arena: std.mem.Allocator, random: std.Random, columns: []const Column, node: *const SortOperator.Step, fields: []const schema.Field) !void {
+fn expect_best(
+    arena: std.mem.Allocator,
+    random: std.Random,
+    columns: []const Column,
+    node: *const SortOperator.Step,
+    fields: []const schema.Field,
+) !void {
     const count = columns[0].row_count;
     var operator: SortOperator = try .open(&.{ .gpa = std.testing.allocator, .arena = arena, .input = fields }, node);
     defer operator.close();

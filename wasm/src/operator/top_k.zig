@@ -81,11 +81,18 @@ pub const TopK = struct {
 
     /// Rows of the chunk that may be among the best; null: all of them. `columns` are its columns
     /// with all keys.
-    pub fn candidates(self: *TopK, arena: std.mem.Allocator, chunk: *const Chunk, columns: []const Column) Error!?[]const u32 {
+    pub fn candidates(
+        self: *TopK,
+        arena: std.mem.Allocator,
+        chunk: *const Chunk,
+        columns: []const Column,
+    ) Error!?[]const u32 {
         if (self.limit == 0) return &.{};
         const uncut = 4 * @as(u64, self.limit) + uncut_rows;
         if (!self.known) {
-            if (chunk.selected_count() > uncut) return try self.cut(arena, chunk, columns, try chunk.selected_rows(arena));
+            if (chunk.selected_count() > uncut) {
+                return try self.cut(arena, chunk, columns, try chunk.selected_rows(arena));
+            }
             return if (chunk.selection == null) null else try chunk.selected_rows(arena);
         }
         const rows = try self.within(arena, self.bound, self.strict, chunk, columns);
@@ -93,7 +100,13 @@ pub const TopK = struct {
     }
 
     /// Some of the rows, the best `limit` of them included. Afterwards there is a bound.
-    fn cut(self: *TopK, arena: std.mem.Allocator, chunk: *const Chunk, columns: []const Column, rows: []const u32) Error![]const u32 {
+    fn cut(
+        self: *TopK,
+        arena: std.mem.Allocator,
+        chunk: *const Chunk,
+        columns: []const Column,
+        rows: []const u32,
+    ) Error![]const u32 {
         const keys = try self.keyed.order(arena, columns);
         if (try self.sampled(arena, keys, rows)) |row| {
             try self.set(self.trial, columns, row);
@@ -111,7 +124,13 @@ pub const TopK = struct {
     }
 
     /// The rows that are not behind the trial, if they are at least `limit` and not too many.
-    fn cut_by_trial(self: *const TopK, arena: std.mem.Allocator, chunk: *const Chunk, columns: []const Column, many: usize) Error!?[]const u32 {
+    fn cut_by_trial(
+        self: *const TopK,
+        arena: std.mem.Allocator,
+        chunk: *const Chunk,
+        columns: []const Column,
+        many: usize,
+    ) Error!?[]const u32 {
         const within_trial = try self.within(arena, self.trial, false, chunk, columns);
         if (within_trial.len < self.limit) return null;
         if (within_trial.len <= many) return within_trial;
@@ -147,7 +166,14 @@ pub const TopK = struct {
     }
 
     /// Selected rows of the chunk that are not behind the bound; `strict`: that are before it.
-    fn within(self: *const TopK, arena: std.mem.Allocator, bound: []const ColumnBuilder, strict: bool, chunk: *const Chunk, columns: []const Column) Error![]const u32 {
+    fn within(
+        self: *const TopK,
+        arena: std.mem.Allocator,
+        bound: []const ColumnBuilder,
+        strict: bool,
+        chunk: *const Chunk,
+        columns: []const Column,
+    ) Error![]const u32 {
         const limits = try keyed_rows.collected(arena, bound);
         const first = try self.within_key(arena, 0, limits, strict and limits.len == 1, columns);
         const rows = try chosen(arena, first, chunk);
@@ -167,7 +193,13 @@ pub const TopK = struct {
     }
 
     /// The same by bits, key by key from the last on: before the limit, or equal to it and within the rest.
-    fn within_all(self: *const TopK, arena: std.mem.Allocator, limits: []const Column, strict: bool, columns: []const Column) Error![]u8 {
+    fn within_all(
+        self: *const TopK,
+        arena: std.mem.Allocator,
+        limits: []const Column,
+        strict: bool,
+        columns: []const Column,
+    ) Error![]u8 {
         const rest = try self.within_key(arena, limits.len - 1, limits, strict, columns);
         for (1..limits.len) |i| {
             const key = limits.len - 1 - i;
@@ -178,7 +210,14 @@ pub const TopK = struct {
     }
 
     /// Rows whose key is not behind the limit's, as bits; `strict`: that is before it.
-    fn within_key(self: *const TopK, arena: std.mem.Allocator, index: usize, limits: []const Column, strict: bool, columns: []const Column) Error![]u8 {
+    fn within_key(
+        self: *const TopK,
+        arena: std.mem.Allocator,
+        index: usize,
+        limits: []const Column,
+        strict: bool,
+        columns: []const Column,
+    ) Error![]u8 {
         const key = self.keyed.keys[index];
         const limit = &limits[index];
         const column = &columns[self.keyed.key_columns[index]];
@@ -187,7 +226,11 @@ pub const TopK = struct {
             const op: CompareOp = if (key.descending) (if (strict) .gt else .gte) else (if (strict) .lt else .lte);
             expression_module.compare_literal(op, column, limit, bits);
             const validity = column.validity orelse return bits;
-            if (key.nulls_first) bitmap.combine(.or_not, bits, bits, validity) else bitmap.combine(.@"and", bits, bits, validity);
+            if (key.nulls_first) {
+                bitmap.combine(.or_not, bits, bits, validity);
+            } else {
+                bitmap.combine(.@"and", bits, bits, validity);
+            }
             return bits;
         }
         // The limit is NULL: who is not, is before it or behind it, as a whole.
@@ -196,7 +239,12 @@ pub const TopK = struct {
             if (key.nulls_first) bitmap.fill(bits, column.row_count, false);
             return bits;
         };
-        if (key.nulls_first) bitmap.combine(.and_not, bits, bits, validity) else if (strict) bitmap.combine(.@"and", bits, bits, validity);
+        if (key.nulls_first) bitmap.combine(
+            .and_not,
+            bits,
+            bits,
+            validity,
+        ) else if (strict) bitmap.combine(.@"and", bits, bits, validity);
         return bits;
     }
 };

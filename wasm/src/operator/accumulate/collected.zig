@@ -93,7 +93,13 @@ pub const Collected = struct {
             if (rows.len > 0 and separator != null) bitmap.set(bits.ptr, group);
         }
         offsets[self.group_count] = @intCast(position);
-        return .{ .type = self.values.type, .row_count = self.group_count, .validity = bits, .data = data, .offsets = offsets };
+        return .{
+            .type = self.values.type,
+            .row_count = self.group_count,
+            .validity = bits,
+            .data = data,
+            .offsets = offsets,
+        };
     }
 };
 

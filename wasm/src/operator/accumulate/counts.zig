@@ -67,7 +67,12 @@ pub const Nulls = struct {
         return if (group < self.counts.items.len) self.counts.items[group] else 0;
     }
 
-    pub fn update(self: *Nulls, gpa: std.mem.Allocator, column: *const Column, rows: *const Rows) error{OutOfMemory}!void {
+    pub fn update(
+        self: *Nulls,
+        gpa: std.mem.Allocator,
+        column: *const Column,
+        rows: *const Rows,
+    ) error{OutOfMemory}!void {
         const is_null = column.type.tag == .null;
         if (!is_null and column.validity == null) return;
         try grow(i64, gpa, &self.counts, rows.group_count, 0);

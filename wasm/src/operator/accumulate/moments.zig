@@ -91,7 +91,9 @@ pub const Moments = struct {
             for (values) |value| self.moments.items[0].take(value);
             return;
         }
-        try self.moments.items[0].join(.{ .count = @intCast(values.len), .mean = mean, .squares = sum(values, mean, .squared) });
+        try self.moments.items[0].join(
+            .{ .count = @intCast(values.len), .mean = mean, .squares = sum(values, mean, .squared) },
+        );
     }
 
     /// What other lanes have found: their counts, means and squares.
@@ -140,7 +142,12 @@ pub const Moments = struct {
             value.* = if (kind == .stddev_samp or kind == .stddev_pop) @sqrt(variance) else variance;
         }
         const validity = if (bitmap.all_set(bits, total)) null else bits;
-        return .{ .type = .of(.f64), .row_count = @intCast(total), .validity = validity, .data = std.mem.sliceAsBytes(values) };
+        return .{
+            .type = .of(.f64),
+            .row_count = @intCast(total),
+            .validity = validity,
+            .data = std.mem.sliceAsBytes(values),
+        };
     }
 };
 
@@ -186,7 +193,9 @@ test "rows one by one, as a chunk and in lanes" {
     try one.update(arena.allocator(), &column, &rows);
     try chunk.update_all(arena.allocator(), &column, &rows);
     const states = try one.states(arena.allocator());
-    for (0..2) |_| try lanes.merge(.{ &states[0], &states[1], &states[2] }, &.{ .rows = null, .groups = &.{0}, .group_count = 1 });
+    for (0..2) |_| {
+        try lanes.merge(.{ &states[0], &states[1], &states[2] }, &.{ .rows = null, .groups = &.{0}, .group_count = 1 });
+    }
     const a = (try one.results(arena.allocator(), .var_pop)).values(f64)[0];
     const b = (try chunk.results(arena.allocator(), .var_pop)).values(f64)[0];
     const c = (try lanes.results(arena.allocator(), .var_pop)).values(f64)[0];

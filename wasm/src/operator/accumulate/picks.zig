@@ -57,7 +57,8 @@ pub const Picks = struct {
     /// `any` is given rows whose value is not NULL.
     pub fn update(self: *Picks, arena: std.mem.Allocator, column: *const Column, rows: *const Rows) Error!void {
         if (self.values.row_count > std.math.maxInt(u32) - rows.count()) return error.TooLarge;
-        const chosen = if (self.which == .last) try self.choose_last(arena, rows) else try self.choose_first(arena, rows);
+        const is_last = self.which == .last;
+        const chosen = if (is_last) try self.choose_last(arena, rows) else try self.choose_first(arena, rows);
         try self.values.append_indices(column, chosen);
         const used = self.places.items.len;
         if (self.values.row_count > rewrite_rows and self.values.row_count / 2 > used) try self.rewrite(arena);
@@ -113,7 +114,11 @@ pub const Picks = struct {
 
     /// Which groups have had a row.
     pub fn present(self: *const Picks, arena: std.mem.Allocator) Error!Column {
-        const bits = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), bitmap.size(self.places.items.len));
+        const bits = try arena.alignedAlloc(
+            u8,
+            .fromByteUnits(column_module.alignment),
+            bitmap.size(self.places.items.len),
+        );
         @memset(bits, 0);
         for (self.places.items, 0..) |place, group| if (place != 0) bitmap.set(bits.ptr, group);
         return .{ .type = .of(.bool), .row_count = @intCast(self.places.items.len), .data = bits };
@@ -125,14 +130,24 @@ test "first and last of texts, with NULLs and over chunks" {
     var arena: Arena = .init(gpa);
     defer arena.deinit();
     const text: [4]u8 align(16) = "abcd".*;
-    const column: Column = .{ .type = .of(.utf8), .row_count = 4, .validity = &.{0b1011}, .data = &text, .offsets = &.{ 0, 1, 2, 3, 4 } };
+    const column: Column = .{
+        .type = .of(.utf8),
+        .row_count = 4,
+        .validity = &.{0b1011},
+        .data = &text,
+        .offsets = &.{ 0, 1, 2, 3, 4 },
+    };
     var first: Picks = try .init(gpa, .first, .of(.utf8));
     defer first.deinit(gpa);
     var last: Picks = try .init(gpa, .last, .of(.utf8));
     defer last.deinit(gpa);
     for ([_]*Picks{ &first, &last }) |picks| {
         try picks.grow_to(gpa, 3);
-        try picks.update(arena.allocator(), &column, &.{ .rows = &.{ 2, 0, 1 }, .groups = &.{ 0, 0, 1 }, .group_count = 3 });
+        try picks.update(
+            arena.allocator(),
+            &column,
+            &.{ .rows = &.{ 2, 0, 1 }, .groups = &.{ 0, 0, 1 }, .group_count = 3 },
+        );
         try picks.update(arena.allocator(), &column, &.{ .rows = &.{ 3, 2 }, .groups = &.{ 1, 1 }, .group_count = 3 });
     }
     const begun = try first.results(arena.allocator());

@@ -57,7 +57,13 @@ pub const IntegerSums = struct {
         self.is_wide = true;
     }
 
-    pub fn update(self: *IntegerSums, gpa: std.mem.Allocator, arena: std.mem.Allocator, column: *const Column, rows: *const Rows) Error!void {
+    pub fn update(
+        self: *IntegerSums,
+        gpa: std.mem.Allocator,
+        arena: std.mem.Allocator,
+        column: *const Column,
+        rows: *const Rows,
+    ) Error!void {
         if (column.type.layout() == .i128) return self.update_wide(gpa, arena, column, rows);
         const values = try rows_module.integers(arena, column, rows, 0);
         // A u64 that an i64 cannot hold looks like a negative number.
@@ -75,7 +81,13 @@ pub const IntegerSums = struct {
         }
     }
 
-    fn update_wide(self: *IntegerSums, gpa: std.mem.Allocator, arena: std.mem.Allocator, column: *const Column, rows: *const Rows) Error!void {
+    fn update_wide(
+        self: *IntegerSums,
+        gpa: std.mem.Allocator,
+        arena: std.mem.Allocator,
+        column: *const Column,
+        rows: *const Rows,
+    ) Error!void {
         const values = try rows_module.wide_integers(arena, column, rows, 0);
         try self.widen(gpa);
         if (!grouped.add_checked(self.wide.items, rows.groups, values)) return beyond();
@@ -99,7 +111,10 @@ pub const IntegerSums = struct {
         total.* = sum;
     }
 
-    pub fn totals(self: *const IntegerSums, arena: std.mem.Allocator) Error![]align(column_module.alignment) const i128 {
+    pub fn totals(
+        self: *const IntegerSums,
+        arena: std.mem.Allocator,
+    ) Error![]align(column_module.alignment) const i128 {
         if (self.is_wide) return self.wide.items;
         const values = try arena.alignedAlloc(i128, .fromByteUnits(column_module.alignment), self.narrow.items.len);
         for (values, self.narrow.items) |*to, from| to.* = from;
@@ -202,15 +217,39 @@ test "totals become wide in time" {
     const rows: Rows = .{ .rows = null, .groups = &.{ 0, 1, 1, 0 }, .group_count = 2 };
     try sums.grow_to(gpa, 2);
     const small: [4]i64 align(16) = .{ 1, -2, 3, 4 };
-    const large: [4]i64 align(16) = .{ std.math.maxInt(i64), std.math.minInt(i64), std.math.minInt(i64), std.math.maxInt(i64) };
-    try sums.update(gpa, arena.allocator(), &.{ .type = .of(.i64), .row_count = 4, .data = std.mem.sliceAsBytes(&small) }, &rows);
+    const large: [4]i64 align(16) = .{
+        std.math.maxInt(i64),
+        std.math.minInt(i64),
+        std.math.minInt(i64),
+        std.math.maxInt(i64),
+    };
+    try sums.update(
+        gpa,
+        arena.allocator(),
+        &.{ .type = .of(.i64), .row_count = 4, .data = std.mem.sliceAsBytes(&small) },
+        &rows,
+    );
     try std.testing.expect(!sums.is_wide);
-    try sums.update(gpa, arena.allocator(), &.{ .type = .of(.i64), .row_count = 4, .data = std.mem.sliceAsBytes(&large) }, &rows);
+    try sums.update(
+        gpa,
+        arena.allocator(),
+        &.{ .type = .of(.i64), .row_count = 4, .data = std.mem.sliceAsBytes(&large) },
+        &rows,
+    );
     try std.testing.expect(sums.is_wide);
     const unsigned: [4]u64 align(16) = @splat(std.math.maxInt(u64));
-    try sums.update(gpa, arena.allocator(), &.{ .type = .of(.u64), .row_count = 4, .data = std.mem.sliceAsBytes(&unsigned) }, &rows);
+    try sums.update(
+        gpa,
+        arena.allocator(),
+        &.{ .type = .of(.u64), .row_count = 4, .data = std.mem.sliceAsBytes(&unsigned) },
+        &rows,
+    );
     const power: i128 = 1 << 64;
-    try std.testing.expectEqualSlices(i128, &.{ 5 + power - 2 + 2 * (power - 1), 1 - power + 2 * (power - 1) }, try sums.totals(arena.allocator()));
+    try std.testing.expectEqualSlices(
+        i128,
+        &.{ 5 + power - 2 + 2 * (power - 1), 1 - power + 2 * (power - 1) },
+        try sums.totals(arena.allocator()),
+    );
     const huge: [4]i128 align(16) = @splat(std.math.maxInt(i128));
     const column: Column = .{ .type = .of(.i128), .row_count = 4, .data = std.mem.sliceAsBytes(&huge) };
     try std.testing.expectError(error.OutOfRange, sums.update(gpa, arena.allocator(), &column, &rows));
