@@ -41,10 +41,10 @@ def build(*arguments: str) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """An edited Zig source is never tested with yesterday's module, and no test changes a node."""
-    freeze()
     # A test that runs tests has its turn already: these would wait for those who wait for it.
     is_inner = "PYTEST_CURRENT_TEST" in os.environ
     config.stash[TURNS] = None if is_inner else Turns(ROOT / "zig-out")
+    freeze()
     if hasattr(config, "workerinput"):
         return  # the process that started this one has built it
     build("wasm", "wasm-safe", "test-wasm", "fuzz-parquet")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from querymode.aggregates import result_type, state_types
 
 from querymode._abi import AGGREGATE_RULES, AggregateOp
 from querymode.errors import QueryModeError
-from querymode.expr import Aggregate, Literal, aggregate_by_word, col
 from querymode.expr.aggregate_rules import RULES, SQL_NAMES, WORDS
+from querymode.expr.nodes import Aggregate, Literal, aggregate_by_word, col
+from querymode.plan.aggregates import result_type, state_types
 from querymode.types import BOOL, FLOAT64, INT64, INT128, UTF8, decimal
 
 

@@ -227,7 +227,7 @@ DIFFERENT: list[tuple[object, object]] = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), SAME, ids=repr)
+@pytest.mark.parametrize(("one", "other"), SAME, ids=lambda value: type(value).__name__)
 def test_constants_that_are_the_same(one: object, other: object) -> None:
     assert identity(Literal(one)) == identity(Literal(other))
     assert hash(identity(Literal(one))) == hash(identity(Literal(other)))
