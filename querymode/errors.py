@@ -21,8 +21,6 @@ _MESSAGE_SIZE_MAX = 4000
 class QueryModeError(Exception):
     """A request that could not be answered: `code` says why in a stable word. It shows no credentials."""
 
-    default_code = "QUERY_FAILED"
-
     def __init__(
         self,
         code: str,

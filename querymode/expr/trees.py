@@ -8,7 +8,7 @@ CASE, sort keys with their directions), among which other values may stand.
 from __future__ import annotations
 
 from querymode._abi import AggregateOp, ArithmeticOp, CompareOp
-from querymode.expr.nodes import And, Column, Expr, Or
+from querymode.expr.nodes import And, Cast, Column, Expr, Or
 from querymode.types import DataType
 
 TYPE_CHECKING = False
@@ -197,6 +197,11 @@ def substitute(expression: Expr, columns: Mapping[str, Expr]) -> Expr:
 def rename(expression: Expr, names: Mapping[str, str]) -> Expr:
     """The same over columns of other names."""
     return substitute(expression, {old: Column(new) for old, new in names.items()}) if names else expression
+
+
+def in_type(expression: Expr, own: DataType, wanted: DataType) -> Expr:
+    """An expression of one type in another; itself, where that is the same."""
+    return expression if own == wanted else Cast(expression, wanted, False)
 
 
 def all_of(terms: Iterable[Expr]) -> Expr:

@@ -397,6 +397,7 @@ def _calls(calls: Iterable[object]) -> list[tuple[str, Aggregate]]:
 
 
 def worded_call(function: str, column: str | Expr | None, alias: str | None) -> tuple[str, Aggregate]:
+    """`aggregate("sum", "amount", "total")` as a call and its name."""
     word = function.lower() if isinstance(function, str) else ""
     if word not in AGGREGATE_WORDS:
         known = ", ".join(AGGREGATE_WORDS)

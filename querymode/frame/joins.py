@@ -24,6 +24,7 @@ from querymode.expr.nodes import (
     Or,
     joined,
 )
+from querymode.expr.trees import in_type, rename
 from querymode.frame.arguments import (
     FrameBase,
     all_columns,
@@ -329,8 +330,6 @@ class _Joining:
         return _projected(node, self._outputs(node))
 
     def _renamed(self, key: Expr) -> Expr:
-        from querymode.expr.trees import rename
-
         return rename(key, self._names)
 
     def _outputs(self, node: Join) -> list[tuple[str, Expr]]:
@@ -379,7 +378,7 @@ def _of_type(node: Node, name: str, data_type: DataType) -> Expr:
     if name not in node.schema.names:
         return Cast(Literal(None), data_type, False)
     column = Column(name)
-    return column if node.schema.type_of(name) == data_type else Cast(column, data_type, False)
+    return in_type(column, node.schema.type_of(name), data_type)
 
 
 def _aligned(what: str, first: Node, others: Sequence[object]) -> list[Node]:

@@ -121,7 +121,7 @@ def bind(expression: Expr, schema: Schema) -> Bound:
 def bind_predicate(expression: Expr, schema: Schema) -> Bound:
     bound = bind(expression, schema)
     if bound.type == NULL:
-        return _null_of(BOOL, bound.text)
+        return null_of(BOOL, bound.text)
     if bound.type != BOOL:
         raise error("INVALID_FILTER", f"a filter is true or false, but {bound.text} is {bound.type}")
     return bound
@@ -130,7 +130,7 @@ def bind_predicate(expression: Expr, schema: Schema) -> Bound:
 def bind_keys(left: Expr, left_schema: Schema, right: Expr, right_schema: Schema) -> tuple[Bound, Bound]:
     """Two keys of a join in the one type that they are compared in."""
     ours, theirs = bind(left, left_schema), bind(right, right_schema)
-    return _unify(ours, theirs, f"cannot compare {_said(ours)} with {_said(theirs)}")
+    return unify(ours, theirs, f"cannot compare {said(ours)} with {said(theirs)}")
 
 
 def output_name(expression: Expr) -> str:
@@ -180,7 +180,7 @@ class _Binder:
         stored = literals.fit(value, data_type)
         if stored is None and value is not None:
             raise error("INVALID_FILTER", f"{value!r} cannot be held as {data_type}")
-        constant = _constant(value, stored, data_type, repr(value))
+        constant = constant_of(value, stored, data_type, repr(value))
         return constant.fixed() if node.fixed else constant
 
     def alias(self, node: Alias, depth: int) -> Bound:
@@ -193,7 +193,7 @@ class _Binder:
 
     def pair(self, first: Expr, second: Expr, depth: int) -> tuple[Bound, Bound]:
         left, right = self.bind(first, depth), self.bind(second, depth)
-        return _unify(left, right, f"cannot compare {_said(left)} with {_said(right)}")
+        return unify(left, right, f"cannot compare {said(left)} with {said(right)}")
 
     def between(self, node: Between, depth: int) -> Bound:
         value = self.bind(node.value, depth)
@@ -217,7 +217,7 @@ class _Binder:
         target = _list_type(column, present)
         if target.tag in _SETLESS:
             return self.in_terms(node, values, depth)
-        column = _cast(column, target)
+        column = cast_to(column, target)
         encoded = b"".join(_member(value, target, column) for value in present)
         return _in_list(column, len(present) != len(values), len(present), encoded, str(node))
 
@@ -227,7 +227,7 @@ class _Binder:
         target = _list_type(column, values.misfits(column.type))
         if target.tag in _SETLESS:
             return self.in_terms(node, values if len(values.kinds) > 1 else dict.fromkeys(values), depth)
-        column = _cast(column, target)
+        column = cast_to(column, target)
         encoded = values.encoded(target, lambda value: _member(value, target, column))
         return _in_list(column, values.has_null, len(values.values), encoded, str(node))
 
@@ -250,7 +250,7 @@ class _Binder:
     def like(self, node: Like, depth: int) -> Bound:
         value = self.bind(node.value, depth)
         if value.type == NULL:
-            return _null_of(BOOL, str(node))
+            return null_of(BOOL, str(node))
         if value.type.tag != TypeTag.UTF8:
             raise error("INVALID_FILTER", f"like compares text, but {value.text} is {value.type}")
         escape = ord(node.escape) if node.escape else 0
@@ -277,7 +277,7 @@ class _Binder:
         check()
         bound = self.bind(node, depth)
         if bound.type == NULL:
-            return _null_of(BOOL, bound.text)
+            return null_of(BOOL, bound.text)
         if bound.type != BOOL:
             raise error(
                 "INVALID_FILTER", f"& | ~ combine conditions, but {bound.text} is {bound.type}, not bool"
@@ -298,24 +298,21 @@ class _Binder:
     def negate(self, node: Negate, depth: int) -> Bound:
         value = self.bind(node.value, depth)
         if value.type == NULL:
-            return _null_of(INT64, value.text)
+            return null_of(INT64, value.text)
         if value.type == INTERVAL:
             from querymode.plan.functions import time
 
             return time.negated(value, str(node))
         if not is_numeric(value.type):
-            raise error("INVALID_FILTER", f"minus takes a number, but {_said(value)} is not one")
+            raise error("INVALID_FILTER", f"minus takes a number, but {said(value)} is not one")
         if is_unsigned(value.type):  # has no negative of its own: the next larger type has
-            value = _cast(value, _SIGNED[value_size(value.type) * 2])
+            value = cast_to(value, _SIGNED[value_size(value.type) * 2])
         if value.type.tag == TypeTag.F16:
-            value = _cast(value, FLOAT32)
+            value = cast_to(value, FLOAT32)
         return Bound(value.type, bytes((ExpressionTag.NEGATE,)) + value.wire, str(node))
 
     def cast(self, node: Cast, depth: int) -> Bound:
-        value = self.bind(node.value, depth)
-        if not _castable(value.type, node.target):
-            raise error("NOT_SUPPORTED", f"cannot cast {_said(value)} to {node.target}")
-        found = _cast(value, node.target, node.attempt)
+        found = _checked_cast(self.bind(node.value, depth), node.target, node.attempt)
         # Not the constant itself, which may be known by its own type elsewhere.
         return Bound(found.type, found.wire, found.text, found.value, found.is_literal).fixed()
 
@@ -353,7 +350,7 @@ class _Binder:
     def field(self, node: Field, depth: int) -> Bound:
         value = self.bind(node.value, depth)
         if value.type.tag != TypeTag.STRUCTURE:
-            raise error("COLUMN_NOT_FOUND", f"{_said(value)} is not a structure and has no fields")
+            raise error("COLUMN_NOT_FOUND", f"{said(value)} is not a structure and has no fields")
         names = [name for name, _ in value.type.children]
         if node.name not in names:
             raise column_not_found(node.name, names)
@@ -397,7 +394,7 @@ def _ends_in_escape(pattern: str, escape: str) -> bool:
     return (len(pattern) - len(pattern.rstrip(escape))) % 2 == 1
 
 
-def _constant(value: object, stored: object, data_type: DataType, text: str) -> Bound:
+def constant_of(value: object, stored: object, data_type: DataType, text: str) -> Bound:
     """Its value is what is stored from now on: a text that became a date is no text any more."""
     wire = bytes((ExpressionTag.LITERAL,)) + literals.encode_value(stored, data_type)
     if isinstance(stored, float):
@@ -409,29 +406,38 @@ def _constant(value: object, stored: object, data_type: DataType, text: str) -> 
     return Bound(data_type, wire, text, value, True)
 
 
-def _null_of(data_type: DataType, text: str) -> Bound:
-    return _constant(None, None, data_type, text)
+def null_of(data_type: DataType, text: str) -> Bound:
+    """NULL of a type."""
+    return constant_of(None, None, data_type, text)
 
 
-def _said(bound: Bound) -> str:
+def said(bound: Bound) -> str:
     """A side of a comparison in a message: constants with their value, columns with their name."""
     return f"{bound.text} ({bound.type})"
 
 
-def _cast(bound: Bound, target: DataType, attempt: bool = False) -> Bound:
+def cast_to(bound: Bound, target: DataType, attempt: bool = False) -> Bound:
+    """The value in another type; constants that fit become constants of it."""
     if bound.type == target:
         return bound
     if bound.type == NULL and not is_nested(target) and not is_vector(target):
-        return _null_of(target, bound.text)
+        return null_of(target, bound.text)
     if bound.is_literal:
         stored = literals.fit(bound.value, target)
         if stored is not None:
-            return _constant(bound.value, stored, target, bound.text)
+            return constant_of(bound.value, stored, target, bound.text)
     wire = bytes((ExpressionTag.CAST, attempt)) + encode_type(target) + bound.wire
     return Bound(target, wire, bound.text)
 
 
-def _castable(source: DataType, target: DataType) -> bool:
+def _checked_cast(bound: Bound, target: DataType, attempt: bool = False) -> Bound:
+    """The same where somebody asks for it, and may ask for what there is not."""
+    if not castable(bound.type, target):
+        raise error("NOT_SUPPORTED", f"cannot cast {said(bound)} to {target}")
+    return cast_to(bound, target, attempt)
+
+
+def castable(source: DataType, target: DataType) -> bool:
     """What the engine's casts can do."""
     if source in (target, NULL):
         return True
@@ -454,16 +460,16 @@ def _on_one_clock(a: DataType, b: DataType) -> bool:
     return bool(a.zone) == bool(b.zone) or "UTC" in (a.zone, b.zone)
 
 
-def _unify(left: Bound, right: Bound, otherwise: str) -> tuple[Bound, Bound]:
+def unify(left: Bound, right: Bound, otherwise: str) -> tuple[Bound, Bound]:
     """Both sides in one type that can be compared."""
     for side, other in ((left, right), (right, left)):
         if other.is_literal and not side.is_literal and other.type != NULL:
             stored = _same_value(other, side.type)
             if stored is not None:
-                adapted = _constant(other.value, stored, side.type, other.text)
+                adapted = constant_of(other.value, stored, side.type, other.text)
                 return (left, adapted) if side is left else (adapted, right)
     common = _comparable(common_type(left.type, right.type), otherwise)
-    return _cast(left, common), _cast(right, common)
+    return cast_to(left, common), cast_to(right, common)
 
 
 #: Floats up to here are the only ones that integers of their value become.
@@ -500,9 +506,9 @@ def unify_all(values: list[Bound], what: str) -> list[Bound]:
             if whole and literals.fit(value.value, INT32) is not None:
                 wider = common_type(common, INT32)  # as DuckDB takes whole numbers
         if wider is None:
-            raise error("INVALID_FILTER", f"{what} of {common} and {_said(value)}, which have no common type")
+            raise error("INVALID_FILTER", f"{what} of {common} and {said(value)}, which have no common type")
         common = wider
-    return [_cast(value, common) for value in values]
+    return [cast_to(value, common) for value in values]
 
 
 def _comparable(data_type: DataType | None, otherwise: str) -> DataType:
@@ -540,10 +546,10 @@ def _list_type(column: Bound, values: Iterable[object]) -> DataType:
     for value in values:
         if literals.fit(value, column.type) is None:
             wider = common_type(target, literals.natural_type(value))
-            otherwise = f"cannot look for {value!r} in {_said(column)}"
+            otherwise = f"cannot look for {value!r} in {said(column)}"
             target = _comparable(wider, otherwise)
     if is_nested(target) or is_vector(target):
-        raise error("INVALID_FILTER", f"in is not defined for {_said(column)}")
+        raise error("INVALID_FILTER", f"in is not defined for {said(column)}")
     return target
 
 
@@ -552,7 +558,7 @@ def _member(value: object, target: DataType, column: Bound) -> bytes:
     if stored is None and is_float(target) and literals.is_number(value):
         stored = literals.fit(float(value), target)  # type: ignore[arg-type]  # rounded, as a comparison would
     if stored is None:
-        raise error("INVALID_FILTER", f"cannot look for {value!r} in {_said(column)}")
+        raise error("INVALID_FILTER", f"cannot look for {value!r} in {said(column)}")
     return literals.encode_value(stored, target)
 
 
@@ -617,18 +623,18 @@ def arithmetic_call(op: ArithmeticOp, left: Bound, right: Bound, text: str = "")
     for side in (left, right):
         if not (is_numeric(side.type) or side.type == NULL):
             raise error(
-                "INVALID_FILTER", f"{ARITHMETIC_SIGNS[op]} takes numbers, but {_said(side)} is not one"
+                "INVALID_FILTER", f"{ARITHMETIC_SIGNS[op]} takes numbers, but {said(side)} is not one"
             )
     text = text or f"({left.text} {ARITHMETIC_SIGNS[op]} {right.text})"
     if left.type == NULL and right.type == NULL:
-        return _null_of(INT32, text)
-    left, right = _narrow_literals(left, right)
-    first, second, result = _arithmetic_types(op, left.type, right.type)
+        return null_of(INT32, text)
+    left, right = narrow_literals(left, right)
+    first, second, result = arithmetic_types(op, left.type, right.type)
     wire = bytes((ExpressionTag.ARITHMETIC, op)) + encode_type(result)
-    return Bound(result, wire + _cast(left, first).wire + _cast(right, second).wire, text)
+    return Bound(result, wire + cast_to(left, first).wire + cast_to(right, second).wire, text)
 
 
-def _narrow_literals(left: Bound, right: Bound) -> tuple[Bound, Bound]:
+def narrow_literals(left: Bound, right: Bound) -> tuple[Bound, Bound]:
     """`col + 1` stays in the column's type where 1 fits it."""
     if right.adapts and not left.adapts:
         return left, _narrow(right, left.type)
@@ -639,19 +645,19 @@ def _narrow_literals(left: Bound, right: Bound) -> tuple[Bound, Bound]:
 
 def _narrow(literal: Bound, target: DataType) -> Bound:
     if literal.type == NULL:
-        return _null_of(target, literal.text)
+        return null_of(target, literal.text)
     if is_decimal(target):
         if isinstance(literal.value, int):
             exact = decimal(max(len(str(abs(literal.value))), 1), 0)
-            return _constant(literal.value, literal.value, exact, literal.text)
+            return constant_of(literal.value, literal.value, exact, literal.text)
         return literal
     if is_integer(target) and not is_integer(literal.type):
         return literal
     stored = literals.fit(literal.value, target)
-    return literal if stored is None else _constant(literal.value, stored, target, literal.text)
+    return literal if stored is None else constant_of(literal.value, stored, target, literal.text)
 
 
-def _arithmetic_types(op: ArithmeticOp, a: DataType, b: DataType) -> tuple[DataType, DataType, DataType]:
+def arithmetic_types(op: ArithmeticOp, a: DataType, b: DataType) -> tuple[DataType, DataType, DataType]:
     """What both sides are cast to, and the result."""
     if is_float(a) or is_float(b):
         common = _common_number(a, b)
@@ -695,12 +701,9 @@ def aggregate_argument(argument: DataType) -> DataType:
 
 def bind_argument(expression: Expr, schema: Schema) -> Bound:
     bound = bind(expression, schema)
-    return _cast(bound, aggregate_argument(bound.type))
+    return cast_to(bound, aggregate_argument(bound.type))
 
 
 def bind_as(expression: Expr, schema: Schema, target: DataType) -> Bound:
     """The expression, cast to a type."""
-    bound = bind(expression, schema)
-    if not _castable(bound.type, target):
-        raise error("NOT_SUPPORTED", f"cannot cast {_said(bound)} to {target}")
-    return _cast(bound, target)
+    return _checked_cast(bind(expression, schema), target)

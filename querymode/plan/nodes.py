@@ -10,8 +10,8 @@ from __future__ import annotations
 from querymode._call import check
 from querymode.engine.plan_bytes import UNLIMITED
 from querymode.errors import error
-from querymode.expr.nodes import Aggregate, Cast, Column, Expr, unnamed
-from querymode.expr.trees import all_of, columns_in, columns_of, slots_of
+from querymode.expr.nodes import Aggregate, Column, Expr, unnamed
+from querymode.expr.trees import all_of, columns_in, columns_of, in_type, slots_of
 from querymode.plan.aggregates import BoundCall
 from querymode.plan.bind import (
     Bound,
@@ -380,11 +380,8 @@ def with_types(node: Node, schema: Schema) -> Node:
     """The node, whose columns have these names, in these types. Arrow has decimals for 128-bit integers."""
     if node.schema == schema:
         return node
-    items: list[tuple[str, Expr]] = []
-    for name, data_type in schema:
-        same = node.schema.type_of(name) == data_type
-        items.append((name, Column(name) if same else Cast(Column(name), data_type, False)))
-    return Project(node, items)
+    types = node.schema.type_of
+    return Project(node, [(name, in_type(Column(name), types(name), kind)) for name, kind in schema])
 
 
 def comes_whole(node: Node) -> bool:

@@ -8,6 +8,7 @@ from querymode._abi import AggregateOp, ArithmeticOp
 from querymode._call import check
 from querymode.expr import literals
 from querymode.expr.nodes import Aggregate, Arithmetic, Cast, Coalesce, Column, Expr, Function, Literal
+from querymode.expr.trees import in_type
 from querymode.plan.bind import common_type
 from querymode.plan.nodes import GroupBy, Node, Project, Repeat, Scan, Union
 from querymode.sql.blocks import Block, Built, Outer, SelectBlock
@@ -164,8 +165,7 @@ def bind_set_operation(binder: Binder, node: exp.SetOperation, parent: Scope | N
         data_type = _common(binder, columns, operands)
         fields.append(Field(name, binder.names.new(name, data_type)))
         for number, column in enumerate(columns):
-            same = binder.names.type_of(column) == data_type
-            values[number].append(column if same else Cast(column, data_type, False))
+            values[number].append(in_type(column, binder.names.type_of(column), data_type))
     return SetBlock(binder.names, kind, distinct, fields, list(zip(blocks, values, strict=True)))
 
 

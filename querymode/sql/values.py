@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from querymode.expr import literals
-from querymode.expr.nodes import Cast, Column, Expr, Literal
-from querymode.expr.trees import columns_in
+from querymode.expr.nodes import Column, Expr, Literal
+from querymode.expr.trees import columns_in, in_type
 from querymode.plan.bind import common_type
 from querymode.plan.nodes import Node, Project, Scan, Union
 from querymode.sql.blocks import Block, Built, Outer, Stage
@@ -107,4 +107,4 @@ def _as(cell: Expr, data_type: DataType, translator: Translator) -> Expr:
     """A constant stays one where it fits the column's type."""
     if isinstance(cell, Literal) and (cell.value is None or literals.fit(cell.value, data_type) is not None):
         return Literal(cell.value, data_type)
-    return cell if translator.check(cell) == data_type else Cast(cell, data_type, False)
+    return in_type(cell, translator.check(cell), data_type)

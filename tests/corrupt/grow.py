@@ -24,7 +24,7 @@ from querymode._abi import (
     TypeTag,
 )
 from querymode.engine.plan_bytes import encode_build, encode_in_build, encode_join
-from querymode.plan.bind import _castable
+from querymode.plan.bind import castable
 from querymode.types import (
     BOOL,
     DataType,
@@ -314,8 +314,8 @@ class Grower:
     def cast(self, wanted: DataType, source: DataType, value: bytes) -> bytes:
         """Where there is no such cast, mostly by way of a text; nothing behind a refusal would be tested."""
         text = DataType(TypeTag.UTF8)
-        if not _castable(source, wanted) and self.random.random() < 0.97:
-            if not _castable(source, text) or not _castable(text, wanted):
+        if not castable(source, wanted) and self.random.random() < 0.97:
+            if not castable(source, text) or not castable(text, wanted):
                 return value if is_nested(wanted) else self.literal(wanted)
             value = self.cast(text, source, value)
         attempt = self.random.random() >= self.strict_casts

@@ -10,7 +10,7 @@ from random import Random
 
 from querymode._abi import ArithmeticOp, FunctionId, TypeTag
 from querymode.errors import QueryModeError
-from querymode.plan.bind import Bound, _constant
+from querymode.plan.bind import Bound, constant_of
 from querymode.plan.functions import time as functions_time
 from querymode.plan.functions.number import NUMBER_FUNCTIONS
 from querymode.plan.functions.rules import GENERAL_FUNCTIONS, TEXT_FUNCTIONS, Rule, call_wire
@@ -109,6 +109,6 @@ class CallGrower:
         chosen = self.random.randrange(4)
         if chosen == 0:
             number = self.random.choice(_NUMBERS)
-            return _constant(number, number, INT64, "")
+            return constant_of(number, number, INT64, "")
         text = self.random.choice((*PARTS,) if chosen == 1 else _FORMATS)
-        return _constant(text, text.encode(), UTF8, "")
+        return constant_of(text, text.encode(), UTF8, "")

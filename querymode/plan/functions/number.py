@@ -13,15 +13,15 @@ from querymode._abi import ArithmeticOp, FunctionId, TypeTag
 from querymode.errors import error
 from querymode.plan.bind import (
     Bound,
-    _arithmetic_types,
-    _cast,
-    _constant,
-    _narrow_literals,
-    _null_of,
-    _said,
     arithmetic_call,
+    arithmetic_types,
+    cast_to,
+    constant_of,
+    narrow_literals,
+    null_of,
+    said,
 )
-from querymode.plan.functions.rules import Rule, bound_call, check_count, not_taken
+from querymode.plan.functions.rules import Rule, bound_call, check_count, integer32, not_taken, real, taken
 from querymode.types import (
     BOOL,
     FLOAT32,
@@ -49,21 +49,10 @@ if TYPE_CHECKING:
 def _number(name: str, argument: Bound) -> Bound:
     """A number as it is; halves as float32, which the engine computes with."""
     if argument.type == NULL:
-        return _null_of(INT64, argument.text)
+        return null_of(INT64, argument.text)
     if not is_numeric(argument.type):
         raise not_taken(name, argument)
-    return _cast(argument, FLOAT32) if argument.type.tag == TypeTag.F16 else argument
-
-
-def real(argument: Bound) -> Bound | None:
-    """Any number, as float64."""
-    return _cast(argument, FLOAT64) if argument.type == NULL or is_numeric(argument.type) else None
-
-
-def _integer32(name: str, argument: Bound) -> Bound:
-    if argument.type != NULL and not is_integer(argument.type):
-        raise not_taken(name, argument)
-    return _cast(argument, INT32)
+    return cast_to(argument, FLOAT32) if argument.type.tag == TypeTag.F16 else argument
 
 
 def _unary(function: int, result: DataType | None) -> FunctionRule:
@@ -87,10 +76,10 @@ def _rounding(function: int) -> FunctionRule:
         check_count(name, len(arguments), 1, 2)
         value = _number(name, arguments[0])
         if is_unsigned(value.type) and function != FunctionId.TRUNCATE:
-            value = _cast(value, INT128 if value.type == UINT64 else INT64)
+            value = cast_to(value, INT128 if value.type == UINT64 else INT64)
         if is_decimal(value.type):
             return _round_decimal(name, function, value, arguments[1:])
-        digits = [_integer32(name, argument) for argument in arguments[1:]]
+        digits = [taken(name, argument, integer32) for argument in arguments[1:]]
         return bound_call(name, function, value.type, [value, *digits])
 
     return rule
@@ -99,10 +88,10 @@ def _rounding(function: int) -> FunctionRule:
 def _round_decimal(name: str, function: int, value: Bound, given: list[Bound]) -> Bound:
     precision, scale = value.type.precision, value.type.scale
     if given and given[0].type == NULL:
-        return _null_of(value.type, name)
+        return null_of(value.type, name)
     if given and not (given[0].is_literal and isinstance(given[0].value, int)):
         raise error(
-            "NOT_SUPPORTED", f"{name} of {_said(value)} takes its digits as a constant; cast it to float64"
+            "NOT_SUPPORTED", f"{name} of {said(value)} takes its digits as a constant; cast it to float64"
         )
     digits: int = given[0].value if given else 0  # type: ignore[assignment]
     if digits >= scale and (given or scale <= 0):
@@ -110,11 +99,11 @@ def _round_decimal(name: str, function: int, value: Bound, given: list[Bound]) -
     digits = max(digits, -(1 << 31))
     # Nines may become a digit more.
     if function != FunctionId.TRUNCATE and digits < 0 and scale == 0 and digits >= -precision:
-        value = _cast(value, decimal(min(precision + 1, 38), scale))
+        value = cast_to(value, decimal(min(precision + 1, 38), scale))
     result = decimal(value.type.precision, max(digits, 0))
     if function == FunctionId.ROUND and digits >= 0:
-        return _cast(value, result)  # which rounds just so
-    return bound_call(name, function, result, [value, _constant(digits, digits, INT32, str(digits))])
+        return cast_to(value, result)  # which rounds just so
+    return bound_call(name, function, result, [value, constant_of(digits, digits, INT32, str(digits))])
 
 
 def _toward(function: int) -> FunctionRule:
@@ -124,7 +113,7 @@ def _toward(function: int) -> FunctionRule:
         check_count(name, len(arguments), 1, 1)
         value = _number(name, arguments[0])
         if is_integer(value.type):
-            value = _cast(value, FLOAT64)
+            value = cast_to(value, FLOAT64)
         if is_decimal(value.type):
             if value.type.scale <= 0:
                 return value
@@ -156,7 +145,7 @@ def _pi(name: str, arguments: list[Bound]) -> Bound:
     from math import pi
 
     check_count(name, len(arguments), 0, 0)
-    return _constant(pi, pi, FLOAT64, "pi()")
+    return constant_of(pi, pi, FLOAT64, "pi()")
 
 
 def _finite(function: int, *, moments: bool) -> FunctionRule:
@@ -166,7 +155,7 @@ def _finite(function: int, *, moments: bool) -> FunctionRule:
         if not (moments and value.type.tag in (TypeTag.DATE, TypeTag.TIMESTAMP)):
             value = _number(name, value)
             if not is_float(value.type):
-                value = _cast(value, FLOAT64)
+                value = cast_to(value, FLOAT64)
         return bound_call(name, function, BOOL, [value])
 
     return rule
@@ -181,12 +170,12 @@ def _integers(name: str, arguments: list[Bound]) -> list[Bound]:
     for argument in arguments:
         if argument.type != NULL and not is_integer(argument.type):
             raise not_taken(name, argument)
-    left, right = _narrow_literals(*arguments)
+    left, right = narrow_literals(*arguments)
     if left.type == NULL and right.type == NULL:
-        return [_null_of(INT32, left.text), _null_of(INT32, right.text)]
+        return [null_of(INT32, left.text), null_of(INT32, right.text)]
     kinds = [side.type if side.type != NULL else other.type for side, other in ((left, right), (right, left))]
-    common, _, _ = _arithmetic_types(ArithmeticOp.ADD, *kinds)
-    return [_cast(left, common), _cast(right, common)]
+    common, _, _ = arithmetic_types(ArithmeticOp.ADD, *kinds)
+    return [cast_to(left, common), cast_to(right, common)]
 
 
 def _bits(function: int) -> FunctionRule:
@@ -217,14 +206,14 @@ def _divisors(function: int) -> FunctionRule:
     def rule(name: str, arguments: list[Bound]) -> Bound:
         sides = _integers(name, arguments)
         kind = INT128 if any(side.type in (INT128, UINT64) for side in sides) else INT64
-        return bound_call(name, function, kind, [_cast(side, kind) for side in sides])
+        return bound_call(name, function, kind, [cast_to(side, kind) for side in sides])
 
     return rule
 
 
 def _factorial(name: str, arguments: list[Bound]) -> Bound:
     check_count(name, len(arguments), 1, 1)
-    return bound_call(name, FunctionId.FACTORIAL, INT128, [_integer32(name, arguments[0])])
+    return bound_call(name, FunctionId.FACTORIAL, INT128, [taken(name, arguments[0], integer32)])
 
 
 def _operator(op: ArithmeticOp) -> FunctionRule:

@@ -10,8 +10,20 @@ from __future__ import annotations
 from querymode._abi import CompareOp, ExpressionTag, FunctionId, TypeTag
 from querymode.errors import error
 from querymode.expr.nodes import Case, Coalesce, Compare, Expr, Function, Literal
-from querymode.plan.bind import Bound, _cast, _castable, _null_of, _said, _unify, unify_all
-from querymode.types import BOOL, INT32, INT64, NULL, UTF8, encode_type, is_integer, is_nested, is_vector
+from querymode.plan.bind import Bound, cast_to, castable, null_of, said, unify, unify_all
+from querymode.types import (
+    BOOL,
+    FLOAT64,
+    INT32,
+    INT64,
+    NULL,
+    UTF8,
+    encode_type,
+    is_integer,
+    is_nested,
+    is_numeric,
+    is_vector,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,16 +85,21 @@ class Rule:
         given = []
         for number, argument in enumerate(arguments):
             parameter = self.parameters[min(number, count - 1)]
-            fitted = parameter(argument)
-            if fitted is None:
-                raise not_taken(name, argument)
-            given.append(fitted)
+            given.append(taken(name, argument, parameter))
         result = self.result(given) if callable(self.result) else self.result
         return bound_call(name, self.function, result, given)
 
 
 def not_taken(name: str, argument: Bound) -> Exception:
-    return error("INVALID_FILTER", f"{name} is not defined for {_said(argument)}; cast it")
+    return error("INVALID_FILTER", f"{name} is not defined for {said(argument)}; cast it")
+
+
+def taken(name: str, argument: Bound, parameter: Callable[[Bound], Bound | None]) -> Bound:
+    """An argument as a parameter takes it, or an error that names both."""
+    found = parameter(argument)
+    if found is None:
+        raise not_taken(name, argument)
+    return found
 
 
 # ---- parameters ----
@@ -90,7 +107,7 @@ def not_taken(name: str, argument: Bound) -> Exception:
 
 def text(argument: Bound) -> Bound | None:
     if argument.type == NULL:
-        return _null_of(UTF8, argument.text)
+        return null_of(UTF8, argument.text)
     return argument if argument.type == UTF8 else None
 
 
@@ -101,24 +118,29 @@ def text_or_binary(argument: Bound) -> Bound | None:
 def integer(argument: Bound) -> Bound | None:
     """Any integer, as int64."""
     if argument.type == NULL:
-        return _null_of(INT64, argument.text)
-    return _cast(argument, INT64) if is_integer(argument.type) else None
+        return null_of(INT64, argument.text)
+    return cast_to(argument, INT64) if is_integer(argument.type) else None
 
 
 def integer32(argument: Bound) -> Bound | None:
     if argument.type == NULL:
-        return _null_of(INT32, argument.text)
-    return _cast(argument, INT32) if is_integer(argument.type) else None
+        return null_of(INT32, argument.text)
+    return cast_to(argument, INT32) if is_integer(argument.type) else None
+
+
+def real(argument: Bound) -> Bound | None:
+    """Any number, as float64."""
+    return cast_to(argument, FLOAT64) if argument.type == NULL or is_numeric(argument.type) else None
 
 
 def as_text(argument: Bound) -> Bound | None:
     """Any type that has a form as text."""
-    return _cast(argument, UTF8) if _castable(argument.type, UTF8) else None
+    return cast_to(argument, UTF8) if castable(argument.type, UTF8) else None
 
 
 def boolean(argument: Bound) -> Bound | None:
     if argument.type == NULL:
-        return _null_of(BOOL, argument.text)
+        return null_of(BOOL, argument.text)
     return argument if argument.type == BOOL else None
 
 
@@ -176,7 +198,7 @@ def _distinct(function: int) -> FunctionRule:
     def rule(name: str, arguments: list[Bound]) -> Bound:
         check_count(name, len(arguments), 2, 2)
         left, right = arguments
-        pair = list(_unify(left, right, f"cannot compare {_said(left)} with {_said(right)}"))
+        pair = list(unify(left, right, f"cannot compare {said(left)} with {said(right)}"))
         _check_order(name, pair[0])
         return bound_call(name, function, BOOL, pair)
 

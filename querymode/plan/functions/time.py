@@ -11,8 +11,8 @@ from querymode.errors import error
 from querymode.expr import literals
 from querymode.expr.intervals import Interval, moved, parts
 from querymode.expr.nodes import ARITHMETIC_SIGNS
-from querymode.plan.bind import Bound, _cast, _constant, _null_of, _said
-from querymode.plan.functions.rules import bound_call, check_count, integer, not_taken, text
+from querymode.plan.bind import Bound, cast_to, constant_of, null_of, said
+from querymode.plan.functions.rules import bound_call, check_count, integer, not_taken, real, taken, text
 from querymode.types import (
     DATE,
     FLOAT64,
@@ -96,14 +96,14 @@ def part_named(name: str, argument: Bound) -> DatePart | None:
 
 
 def _part_constant(part: DatePart) -> Bound:
-    return _constant(int(part), int(part), UINT8, repr(part.name.lower()))
+    return constant_of(int(part), int(part), UINT8, repr(part.name.lower()))
 
 
 def _without_zone_data(name: str, argument: Bound) -> None:
     if argument.type.zone not in ("", "UTC"):
         raise error(
             "NOT_SUPPORTED",
-            f"{name} of {_said(argument)}: the engine has no zone data but UTC's; "
+            f"{name} of {said(argument)}: the engine has no zone data but UTC's; "
             "cast it to 'timestamp(us, UTC)'",
         )
 
@@ -111,20 +111,20 @@ def _without_zone_data(name: str, argument: Bound) -> None:
 def moment(name: str, argument: Bound, *, zone_matters: bool = True) -> Bound:
     """A date as it is, a timestamp in microseconds."""
     if argument.type == NULL:
-        return _null_of(TIMESTAMP, argument.text)
+        return null_of(TIMESTAMP, argument.text)
     if argument.type.tag == TypeTag.DATE:
         return argument
     if argument.type.tag != TypeTag.TIMESTAMP:
         raise not_taken(name, argument)
     if zone_matters:
         _without_zone_data(name, argument)
-    return _cast(argument, timestamp(TimeUnit.MICROSECOND, argument.type.zone))
+    return cast_to(argument, timestamp(TimeUnit.MICROSECOND, argument.type.zone))
 
 
 def _timed(name: str, argument: Bound, *, zone_matters: bool = True) -> Bound:
     """The same, and times and intervals."""
     if argument.type.tag == TypeTag.TIME:
-        return _cast(argument, TIME)
+        return cast_to(argument, TIME)
     if argument.type.tag == TypeTag.INTERVAL:
         return argument
     return moment(name, argument, zone_matters=zone_matters)
@@ -134,7 +134,7 @@ def extract(name: str, part: DatePart, argument: Bound) -> Bound:
     tag = argument.type.tag
     allowed = {TypeTag.TIME: _PARTS_OF_TIME, TypeTag.INTERVAL: _PARTS_OF_INTERVAL}.get(tag)
     if (allowed is not None and part not in allowed) or (tag, part) == (TypeTag.DATE, DatePart.TIMEZONE):
-        raise error("INVALID_FILTER", f"{_said(argument)} has no part {part.name.lower()}")
+        raise error("INVALID_FILTER", f"{said(argument)} has no part {part.name.lower()}")
     fine = part in (DatePart.NANOSECOND, DatePart.EPOCH_NS)
     if not (fine and tag == TypeTag.TIMESTAMP and argument.type.unit == TimeUnit.NANOSECOND):
         argument = _timed(name, argument, zone_matters=part not in _EPOCHS | {DatePart.EPOCH})
@@ -147,7 +147,7 @@ def _date_part(name: str, arguments: list[Bound]) -> Bound:
     check_count(name, len(arguments), 2, 2)
     part = part_named(name, arguments[0])
     if part is None:
-        return _null_of(FLOAT64, name)
+        return null_of(FLOAT64, name)
     return extract(name, part, arguments[1])
 
 
@@ -181,7 +181,7 @@ def _date_trunc(name: str, arguments: list[Bound]) -> Bound:
         value = moment(name, value)
     result = TIMESTAMP if value.type == DATE else value.type
     if part is None:
-        return _null_of(result, name)
+        return null_of(result, name)
     return bound_call(name, FunctionId.DATE_TRUNC, result, [_part_constant(part), value])
 
 
@@ -193,10 +193,10 @@ def pair(name: str, first: Bound, second: Bound) -> tuple[Bound, Bound]:
     if len(kinds) == 2 and {kind.tag for kind in kinds} == {TypeTag.DATE, TypeTag.TIMESTAMP}:
         target = next(kind for kind in kinds if kind.tag == TypeTag.TIMESTAMP)
         if not target.zone:
-            sides = [_cast(side, target) for side in sides]
+            sides = [cast_to(side, target) for side in sides]
             kinds = {target}
     if len(kinds) != 1 or INTERVAL in kinds:
-        raise error("INVALID_FILTER", f"{name} of {_said(first)} and {_said(second)}; cast one of them")
+        raise error("INVALID_FILTER", f"{name} of {said(first)} and {said(second)}; cast one of them")
     return sides[0], sides[1]
 
 
@@ -204,11 +204,11 @@ def _adapted(side: Bound, other: Bound) -> Bound:
     if other.type.tag not in (TypeTag.DATE, TypeTag.TIME, TypeTag.TIMESTAMP):
         return side
     if side.type == NULL:
-        return _null_of(other.type, side.text)
+        return null_of(other.type, side.text)
     if side.is_literal and side.type == UTF8:
         stored = literals.fit(side.value, other.type)
         if stored is not None:
-            return _constant(side.value, stored, other.type, side.text)
+            return constant_of(side.value, stored, other.type, side.text)
     return side
 
 
@@ -218,9 +218,9 @@ def _difference(function: int) -> FunctionRule:
         part = _unit_named(name, arguments[0])
         first, second = pair(name, arguments[1], arguments[2])
         if first.type == TIME and part is not None and part not in _TIME_PARTS | {DatePart.EPOCH}:
-            raise error("INVALID_FILTER", f"{_said(first)} has no part {part.name.lower()}")
+            raise error("INVALID_FILTER", f"{said(first)} has no part {part.name.lower()}")
         if part is None:
-            return _null_of(INT64, name)
+            return null_of(INT64, name)
         return bound_call(name, function, INT64, [_part_constant(part), first, second])
 
     return rule
@@ -230,7 +230,7 @@ def _age(name: str, arguments: list[Bound]) -> Bound:
     check_count(name, len(arguments), 2, 2)
     first, second = pair(name, *arguments)
     if first.type == DATE:
-        first, second = _cast(first, TIMESTAMP), _cast(second, TIMESTAMP)
+        first, second = cast_to(first, TIMESTAMP), cast_to(second, TIMESTAMP)
     if first.type == TIME:
         raise not_taken(name, first)
     return bound_call(name, FunctionId.AGE, INTERVAL, [first, second])
@@ -254,7 +254,7 @@ def _format(name: str, argument: Bound) -> Bound:
     """A constant format with letters that exist. NULL is left to the engine."""
     format_ = text(argument)
     if format_ is None or not argument.is_literal:
-        raise error("NOT_SUPPORTED", f"{name} takes its format as a constant text, not {_said(argument)}")
+        raise error("NOT_SUPPORTED", f"{name} takes its format as a constant text, not {said(argument)}")
     if isinstance(argument.value, str):
         _check_letters(name, argument.value)
     return format_
@@ -305,38 +305,31 @@ def _strptime(function: int) -> FunctionRule:
 # ---- from numbers ----
 
 
-def _whole(name: str, argument: Bound) -> Bound:
-    number = integer(argument)
-    if number is None:
-        raise not_taken(name, argument)
-    return number
-
-
-def _real(name: str, argument: Bound) -> Bound:
-    if argument.type != NULL and not is_numeric(argument.type):
-        raise not_taken(name, argument)
-    return _cast(argument, FLOAT64)
+def _numbers(name: str, arguments: list[Bound]) -> list[Bound]:
+    return [taken(name, argument, integer) for argument in arguments]
 
 
 def _from_number(name: str, argument: Bound, result: DataType, factor: int = 1) -> Bound:
-    number = _whole(name, argument)
+    number = taken(name, argument, integer)
     if factor != 1:
         from querymode.plan.bind import arithmetic_call
 
-        number = arithmetic_call(ArithmeticOp.MULTIPLY, number, _constant(factor, factor, INT64, str(factor)))
+        times = constant_of(factor, factor, INT64, str(factor))
+        number = arithmetic_call(ArithmeticOp.MULTIPLY, number, times)
     return bound_call(name, FunctionId.FROM_NUMBER, result, [number])
 
 
 def _make_date(name: str, arguments: list[Bound]) -> Bound:
     if len(arguments) == 1:
-        return bound_call(name, FunctionId.FROM_NUMBER, DATE, [_cast(_whole(name, arguments[0]), INT32)])
+        number = cast_to(taken(name, arguments[0], integer), INT32)
+        return bound_call(name, FunctionId.FROM_NUMBER, DATE, [number])
     check_count(name, len(arguments), 3, 3)
-    return bound_call(name, FunctionId.MAKE_DATE, DATE, [_whole(name, argument) for argument in arguments])
+    return bound_call(name, FunctionId.MAKE_DATE, DATE, _numbers(name, arguments))
 
 
 def _make_time(name: str, arguments: list[Bound]) -> Bound:
     check_count(name, len(arguments), 3, 3)
-    numbers = [*(_whole(name, argument) for argument in arguments[:2]), _real(name, arguments[2])]
+    numbers = [*_numbers(name, arguments[:2]), taken(name, arguments[2], real)]
     return bound_call(name, FunctionId.MAKE_TIME, TIME, numbers)
 
 
@@ -345,8 +338,8 @@ def _make_timestamp(result: DataType) -> FunctionRule:
         if len(arguments) == 1:
             return _from_number(name, arguments[0], result)
         check_count(name, len(arguments), 6, 6)
-        numbers = [*(_whole(name, argument) for argument in arguments[:5]), _real(name, arguments[5])]
-        return _cast(bound_call(name, FunctionId.MAKE_TIMESTAMP, TIMESTAMP, numbers), result)
+        numbers = [*_numbers(name, arguments[:5]), taken(name, arguments[5], real)]
+        return cast_to(bound_call(name, FunctionId.MAKE_TIMESTAMP, TIMESTAMP, numbers), result)
 
     return rule
 
@@ -361,7 +354,7 @@ def _counted(result: DataType, factor: int) -> FunctionRule:
 
 def _to_timestamp(name: str, arguments: list[Bound]) -> Bound:
     check_count(name, len(arguments), 1, 1)
-    return bound_call(name, FunctionId.TO_TIMESTAMP, INSTANT, [_real(name, arguments[0])])
+    return bound_call(name, FunctionId.TO_TIMESTAMP, INSTANT, [taken(name, arguments[0], real)])
 
 
 def _to_interval(part: DatePart) -> FunctionRule:
@@ -369,17 +362,13 @@ def _to_interval(part: DatePart) -> FunctionRule:
 
     def rule(name: str, arguments: list[Bound]) -> Bound:
         check_count(name, len(arguments), 1, 1)
-        count = _real(name, arguments[0]) if fractional else _whole(name, arguments[0])
+        count = taken(name, arguments[0], real) if fractional else taken(name, arguments[0], integer)
         return bound_call(name, FunctionId.TO_INTERVAL, INTERVAL, [_part_constant(part), count])
 
     return rule
 
 
 # ---- arithmetic ----
-
-
-def is_temporal_arithmetic(*sides: Bound) -> bool:
-    return any(side.type.tag in _TEMPORAL for side in sides)
 
 
 _TEMPORAL = (TypeTag.DATE, TypeTag.TIME, TypeTag.TIMESTAMP, TypeTag.INTERVAL)
@@ -396,9 +385,9 @@ def arithmetic(op: ArithmeticOp, left: Bound, right: Bound, shown: str) -> Bound
     elif op == ArithmeticOp.MULTIPLY:
         result = _multiple(name, left, right) or _multiple(name, right, left)
     elif op == ArithmeticOp.DIVIDE and left.type == INTERVAL and _is_number(right):
-        result = bound_call(name, FunctionId.DIVIDE_INTERVAL, INTERVAL, [left, _cast(right, FLOAT64)])
+        result = bound_call(name, FunctionId.DIVIDE_INTERVAL, INTERVAL, [left, cast_to(right, FLOAT64)])
     if result is None:
-        raise error("INVALID_FILTER", f"{name} is not defined for {_said(left)} and {_said(right)}")
+        raise error("INVALID_FILTER", f"{name} is not defined for {said(left)} and {said(right)}")
     return Bound(result.type, result.wire, shown, result.value, result.is_literal)
 
 
@@ -409,9 +398,9 @@ def _is_number(side: Bound) -> bool:
 def _sum(name: str, left: Bound, right: Bound) -> Bound | None:
     tags = (left.type.tag, right.type.tag)
     if tags[0] == TypeTag.DATE and (is_integer(right.type) or right.type == NULL):
-        return bound_call(name, FunctionId.ADD_DAYS, DATE, [left, _cast(right, INT32)])
+        return bound_call(name, FunctionId.ADD_DAYS, DATE, [left, cast_to(right, INT32)])
     if tags == (TypeTag.DATE, TypeTag.TIME):
-        return bound_call(name, FunctionId.ADD_TIME, TIMESTAMP, [left, _cast(right, TIME)])
+        return bound_call(name, FunctionId.ADD_TIME, TIMESTAMP, [left, cast_to(right, TIME)])
     if tags == (TypeTag.INTERVAL, TypeTag.INTERVAL):
         return bound_call(name, FunctionId.ADD_INTERVALS, INTERVAL, [left, right])
     if tags[0] in _TEMPORAL and (tags[1] == TypeTag.INTERVAL or right.type == NULL):
@@ -421,7 +410,7 @@ def _sum(name: str, left: Bound, right: Bound) -> Bound | None:
 
 def _moved(name: str, left: Bound, right: Bound, sign: int) -> Bound:
     """A date, time, timestamp or interval, and an interval."""
-    right = _cast(right, INTERVAL)
+    right = cast_to(right, INTERVAL)
     if left.type == INTERVAL:
         function = FunctionId.ADD_INTERVALS if sign > 0 else FunctionId.SUBTRACT_INTERVALS
         return bound_call(name, function, INTERVAL, [left, right])
@@ -445,7 +434,7 @@ def _fold(left: Bound, right: Bound, sign: int) -> Bound | None:
     if result is None:
         return None
     target = INSTANT if result.tzinfo is not None else TIMESTAMP
-    return _constant(result, literals.fit(result, target), target, repr(result))
+    return constant_of(result, literals.fit(result, target), target, repr(result))
 
 
 def _subtraction(name: str, left: Bound, right: Bound) -> Bound | None:
@@ -457,11 +446,11 @@ def _subtraction(name: str, left: Bound, right: Bound) -> Bound | None:
     if tags == (TypeTag.DATE, TypeTag.DATE):
         return bound_call(name, FunctionId.SUBTRACT_DATES, INT64, [left, right])
     if tags[0] == TypeTag.DATE and (is_integer(right.type) or right.type == NULL):
-        return bound_call(name, FunctionId.SUBTRACT_DAYS, DATE, [left, _cast(right, INT32)])
+        return bound_call(name, FunctionId.SUBTRACT_DAYS, DATE, [left, cast_to(right, INT32)])
     if tags[0] in _TEMPORAL and (tags[1] == TypeTag.INTERVAL or right.type == NULL):
         return _moved(name, left, right, -1)
     if left.type == NULL and right.type == INTERVAL:
-        return _moved(name, _cast(left, INTERVAL), right, -1)
+        return _moved(name, cast_to(left, INTERVAL), right, -1)
     if set(tags) <= {TypeTag.DATE, TypeTag.TIMESTAMP}:
         first, second = pair(name, left, right)
         return bound_call(name, FunctionId.SUBTRACT_TIMESTAMPS, INTERVAL, [first, second])
@@ -472,7 +461,7 @@ def _multiple(name: str, left: Bound, right: Bound) -> Bound | None:
     if left.type != INTERVAL or not _is_number(right):
         return None
     target = INT64 if is_integer(right.type) or right.type == NULL else FLOAT64
-    return bound_call(name, FunctionId.MULTIPLY_INTERVAL, INTERVAL, [left, _cast(right, target)])
+    return bound_call(name, FunctionId.MULTIPLY_INTERVAL, INTERVAL, [left, cast_to(right, target)])
 
 
 def negated(value: Bound, shown: str) -> Bound:
@@ -481,7 +470,7 @@ def negated(value: Bound, shown: str) -> Bound:
         opposite = -Interval(*by)
         stored = literals.fit(opposite, INTERVAL)
         if stored is not None:
-            return _constant(opposite, stored, INTERVAL, shown)
+            return constant_of(opposite, stored, INTERVAL, shown)
     return Bound(INTERVAL, bound_call("-", FunctionId.NEGATE_INTERVAL, INTERVAL, [value]).wire, shown)
 
 
