@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-VERSION = 4
+VERSION = 5
 PLAN_MAGIC = 1280331089
 QMCB_MAGIC = 1111706961
 TYPE_DEPTH_MAX = 32
@@ -236,6 +236,18 @@ class DatePart(IntEnum):
     TIMEZONE = 25
 
 
+class TextHeader(IntEnum):
+    ABSENT = 0
+    PRESENT = 1
+    UNKNOWN = 2
+
+
+class JsonLayout(IntEnum):
+    UNKNOWN = 0
+    ARRAY = 1
+    LINES = 2
+
+
 class FunctionId:
     LENGTH = 1
     BYTE_LENGTH = 2
@@ -389,6 +401,9 @@ NEED_OFFSETS = {"offset": 0, "size": 8, "owner": 12}
 PART_FORMAT = "<IIII"
 PART_SIZE = 16
 PART_OFFSETS = {"address": 0, "size": 4, "row_count": 8, "partition": 12}
+TEXT_OPTIONS_FORMAT = "<BBBBBBBBI"
+TEXT_OPTIONS_SIZE = 12
+TEXT_OPTIONS_OFFSETS = {"delimiter": 0, "quote": 1, "escape": 2, "header": 3, "infer_types": 4, "json_layout": 5, "null_string_count": 6, "reserved": 7, "column_count": 8}
 
 # name: (parameters, results) in wasm types
 EXPORTS = {

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from querymode._abi import TextFormat
+import struct
+
+from querymode import _abi
+from querymode._abi import JsonLayout, TextFormat, TextHeader
 from querymode._call import check, claim
 from querymode.errors import error
 
@@ -11,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-_HEADER = {False: 0, True: 1, None: 2}
+_HEADER = {False: TextHeader.ABSENT, True: TextHeader.PRESENT, None: TextHeader.UNKNOWN}
+_OPTIONS = struct.Struct(_abi.TEXT_OPTIONS_FORMAT)
 #: Of rows that become JSON, how many at a time.
 _CHUNK_ROWS = 1024
 #: What the memory is for, in errors.
@@ -25,17 +29,16 @@ def csv_batches(
 
     if header is not None and not isinstance(header, bool):
         raise error("INVALID_FORMAT", f"header is True, False or None (find out), not {header!r}")
-    options = bytes(
-        (
-            0 if delimiter is None else _character(delimiter, "delimiter"),
-            _character(quote, "quote") if quote else 0,
-            0,  # quotes are doubled, not escaped
-            _HEADER[header],
-            bool(infer_types),
-            0,  # no words for NULL beside the empty field
-            0,
-            0,  # columns are inferred
-        )
+    options = _OPTIONS.pack(
+        0 if delimiter is None else _character(delimiter, "delimiter"),
+        _character(quote, "quote") if quote else 0,
+        0,  # quotes are doubled, not escaped
+        _HEADER[header],
+        bool(infer_types),
+        JsonLayout.UNKNOWN,
+        0,  # no words for NULL beside the empty field
+        0,
+        0,  # columns are inferred
     )
     return parse_text(TextFormat.CSV, _encoded(text, "from_csv"), options)
 
@@ -47,7 +50,7 @@ def json_batches(rows: str | bytes | Iterable[Mapping[str, Any]]) -> list[bytes]
         text = _encoded(rows, "from_json")
     else:
         text = _dumped(rows)
-    return parse_text(TextFormat.JSON, text, bytes((1, 0, 0, 0)))
+    return parse_text(TextFormat.JSON, text, b"")
 
 
 def _dumped(rows: Iterable[Mapping[str, Any]]) -> bytes:

@@ -461,14 +461,19 @@ def _csv_options(
     nulls: tuple[bytes, ...] = (),
     columns: tuple[tuple[str, str], ...] = (),
 ) -> bytes:
-    options = delimiter + quote + escape + bytes((header, infer, len(nulls)))
+    options = delimiter + quote + escape + bytes((header, infer, 0, len(nulls), 0))
+    options += len(columns).to_bytes(4, "little")
     for word in nulls:
         options += bytes((len(word),)) + word
     return options + _typed(columns)
 
 
+def _json_options(infer: int, layout: int, columns: tuple[tuple[str, str], ...] = ()) -> bytes:
+    return b'\0"\0' + bytes((2, infer, layout, 0, 0)) + len(columns).to_bytes(4, "little") + _typed(columns)
+
+
 def _typed(columns: tuple[tuple[str, str], ...]) -> bytes:
-    options = len(columns).to_bytes(2, "little")
+    options = b""
     for name, kind in columns:
         options += len(name).to_bytes(2, "little") + name.encode() + encode_type(parse_type(kind))
     return options
@@ -512,7 +517,13 @@ def _text_samples() -> Iterator[TextSample]:
         _csv_options(b",", header=1, columns=_TYPED_COLUMNS),
         _csv_options(b",", b"\0", header=0, columns=_TYPED_COLUMNS),
     )
-    json_options = (b"", b"\1\0\0\0", b"\0\1\0\0", b"\1\2\0\0", b"\1\0" + _typed(_TYPED_COLUMNS))
+    json_options = (
+        b"",
+        _json_options(1, 0),
+        _json_options(0, 1),
+        _json_options(1, 2),
+        _json_options(1, 0, _TYPED_COLUMNS),
+    )
     for text in _CSV:
         for options in csv_options:
             yield TextSample(_abi.TextFormat.CSV, text, options)

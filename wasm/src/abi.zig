@@ -14,7 +14,7 @@
 const std = @import("std");
 
 /// Raised whenever a door, a struct, an enum value or the plan's wire form changes.
-pub const version: u32 = 4;
+pub const version: u32 = 5;
 
 pub const plan_magic: u32 = 0x4C504D51; // "QMPL"
 pub const qmcb_magic: u32 = 0x42434D51; // "QMCB"
@@ -379,6 +379,31 @@ pub const SourceKind = enum(u32) {
 
 pub const TextFormat = enum(u32) { csv = 0, json = 1 };
 
+pub const TextHeader = enum(u8) { absent = 0, present = 1, unknown = 2 };
+pub const JsonLayout = enum(u8) { unknown = 0, array = 1, lines = 2 };
+
+/// How a text is to be read. Its words for NULL and its columns follow (format/text/options.zig). No bytes at
+/// all stand for the defaults here.
+pub const TextOptions = extern struct {
+    /// CSV. 0: find out.
+    delimiter: u8 = 0,
+    /// CSV. 0: none.
+    quote: u8 = '"',
+    /// CSV. 0: a quote is written twice.
+    escape: u8 = 0,
+    /// CSV: whether the first row holds names.
+    header: TextHeader = .unknown,
+    /// CSV: 0 for text throughout. JSON: 1 to look for dates and times in strings.
+    infer_types: u8 = 1,
+    /// JSON in memory: one array of objects, or objects on lines of their own.
+    json_layout: JsonLayout = .unknown,
+    /// CSV. 0: the empty field alone.
+    null_string_count: u8 = 0,
+    reserved: u8 = 0,
+    /// 0: find out.
+    column_count: u32 = 0,
+};
+
 /// Stands for a partition: an aggregate's groups that are so few that all parts left together.
 pub const undivided: u32 = std.math.maxInt(u32);
 /// Stands for a partition: what lies at `address` are `Part`s, several batches with a partition each.
@@ -570,12 +595,12 @@ pub const Control = extern struct {
 
 pub const structs = .{
     Output,      Source,  ColumnReference, BatchHeader, ColumnDescriptor, ErrorDetail, Control,
-    ScanRequest, Segment, NeedHeader,      Need,        Part,
+    ScanRequest, Segment, NeedHeader,      Need,        Part,             TextOptions,
 };
 pub const enums = .{
     Status,       TypeTag,     TimeUnit,       NodeTag,    ExpressionTag, CompareOp,
     ArithmeticOp, AggregateOp, AggregatePhase, SourceKind, TextFormat,    OutputState,
-    FileFormat,   JoinKind,    JoinSide,       DatePart,
+    FileFormat,   JoinKind,    JoinSide,       DatePart,   TextHeader,    JsonLayout,
 };
 /// In Python these are plain numbers: nobody shows them, and a hundred members of an enum take longer to make
 /// than most modules take to load.
@@ -634,8 +659,8 @@ pub const Exports = struct {
     /// How many rows came to every step so far, and how many left the last one: a u64 each. Filters at the
     /// front of a scan's plan are the scan's own, and have 0. Stays until the query is closed.
     pub const qm_query_profile = fn (query: u32, out: u32) callconv(.c) Status;
-    /// Text to typed columns: `format` is a `TextFormat`, the options are its own small struct of
-    /// bytes (format/text). Opens a handle that `qm_query_next` reads and `qm_query_close` closes.
+    /// Text to typed columns: `format` is a `TextFormat`, the options are `TextOptions` and what follows
+    /// them. Opens a handle that `qm_query_next` reads and `qm_query_close` closes.
     pub const qm_text_open = fn (format: u32, address: u32, size: u32, options: u32, options_size: u32, out: u32) callconv(.c) Status;
     /// A file's footer, as the file has it, to the flat form that `qm_file_open` takes and caches keep.
     /// The result stays until the next call. `file_size` is given as its low and high half.

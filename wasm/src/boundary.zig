@@ -22,6 +22,7 @@ const scan_module = @import("scan.zig");
 const scan_request = @import("scan_request.zig");
 const qmcb = @import("qmcb.zig");
 const schema = @import("core/schema.zig");
+const text_options = @import("format/text/options.zig");
 const Arena = @import("core/arena.zig").Arena;
 const Cursor = @import("core/cursor.zig").Cursor;
 const File = @import("format/parquet/file.zig").File;
@@ -700,8 +701,8 @@ pub fn qm_scan_close(scan: u32) callconv(.c) Status {
 fn open_reader(format: abi.TextFormat, text: []const u8, options: []const u8) Error!TextReader {
     const gpa = heap.engine_allocator();
     return switch (format) {
-        .csv => .{ .csv = try csv.Reader.init(gpa, text, try csv.parse_options(options)) },
-        .json => .{ .json = try json.Reader.init(gpa, text, try json.parse_options(options)) },
+        .csv => .{ .csv = try csv.Reader.init(gpa, text, try text_options.parse(options)) },
+        .json => .{ .json = try json.Reader.init(gpa, text, try text_options.parse(options)) },
     };
 }
 

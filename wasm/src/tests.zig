@@ -59,6 +59,7 @@ test {
     _ = @import("format/text/infer.zig");
     _ = @import("format/text/json.zig");
     _ = @import("format/text/json_fuzz.zig");
+    _ = @import("format/text/options.zig");
     _ = @import("kernel/arithmetic.zig");
     _ = @import("kernel/bit_compress.zig");
     _ = @import("kernel/block_filter.zig");

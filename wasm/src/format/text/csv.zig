@@ -31,13 +31,6 @@
 //!   - the sniffer tries delimiters only: no comment lines, no other quotes, no skipped first lines.
 //!     Rows of unequal length are an error if at least half agree with the first (there: one column)
 //!   - line ends may be mixed
-//!
-//! Options on the wire, little endian; no bytes at all are the defaults of `Options`:
-//!
-//!     u8 delimiter (0: sniff)   u8 quote (0: none)   u8 escape (0: doubled quote)
-//!     u8 header (0 no, 1 yes, 2 find out)            u8 infer types (0 all text, 1)
-//!     u8 count of NULL strings, each u8 length, bytes  (0: the empty field)
-//!     u16 count of columns, each u16 name length, name, type (core/schema.zig)  (0: find out)
 const std = @import("std");
 const abi = @import("../../abi.zig");
 const schema = @import("../../core/schema.zig");
@@ -45,6 +38,7 @@ const column_module = @import("../../core/column.zig");
 const interrupt = @import("../../core/interrupt.zig");
 const infer = @import("infer.zig");
 const builder_module = @import("builder.zig");
+const options_module = @import("options.zig");
 const Arena = @import("../../core/arena.zig").Arena;
 const Cursor = @import("../../core/cursor.zig").Cursor;
 const Builder = builder_module.Builder;
@@ -52,64 +46,11 @@ const Batch = column_module.Batch;
 const Column = column_module.Column;
 const Field = schema.Field;
 const Kinds = infer.Kinds;
+const Options = options_module.Options;
 const Allocator = std.mem.Allocator;
 const assert = std.debug.assert;
 
 pub const Error = error{ InvalidFormat, TooLarge, OutOfMemory, Cancelled, NotSupported };
-
-pub const Header = enum(u8) { absent = 0, present = 1, auto = 2 };
-
-/// Slices borrow the wire bytes; `Reader.init` copies what it keeps.
-pub const Options = struct {
-    /// 0: sniff.
-    delimiter: u8 = 0,
-    /// 0: none.
-    quote: u8 = '"',
-    /// 0: a quote is written twice.
-    escape: u8 = 0,
-    header: Header = .auto,
-    infer_types: bool = true,
-    null_string_count: u8 = 0,
-    /// `null_string_count` × (u8 length, bytes), checked.
-    null_strings: []const u8 = &.{},
-    column_count: u16 = 0,
-    /// `column_count` × (u16 length, name, type), not yet checked.
-    columns: []const u8 = &.{},
-};
-
-pub fn parse_options(bytes: []const u8) Error!Options {
-    if (bytes.len == 0) return .{};
-    var cursor: Cursor = .init(bytes);
-    var options: Options = .{
-        .delimiter = try cursor.read_int(u8),
-        .quote = try cursor.read_int(u8),
-        .escape = try cursor.read_int(u8),
-        .header = try cursor.read_enum(Header),
-        .infer_types = try cursor.read_flag(),
-        .null_string_count = try cursor.read_int(u8),
-    };
-    const start = cursor.position;
-    for (0..options.null_string_count) |_| _ = try cursor.read_bytes(try cursor.read_int(u8));
-    options.null_strings = bytes[start..cursor.position];
-    options.column_count = try cursor.read_int(u16);
-    options.columns = try cursor.read_bytes(cursor.remaining());
-    if (options.column_count == 0 and options.columns.len != 0) return error.InvalidFormat;
-    try check_marks(options);
-    return options;
-}
-
-/// The three marks are ASCII, no line ends, and tell each other apart.
-fn check_marks(options: Options) Error!void {
-    for ([_]u8{ options.delimiter, options.quote, options.escape }) |mark| {
-        if (mark < 0x80 and mark != '\n' and mark != '\r') continue;
-        interrupt.describe("delimiter, quote and escape must be single ASCII characters and no line ends", .{});
-        return error.InvalidFormat;
-    }
-    const clash = options.delimiter != 0 and (options.delimiter == options.quote or options.delimiter == options.escape);
-    if (!clash and (options.quote != ' ' and options.escape != ' ')) return;
-    interrupt.describe("delimiter, quote and escape must differ", .{});
-    return error.InvalidFormat;
-}
 
 /// The marks of one text, settled.
 pub const Dialect = struct {
@@ -482,7 +423,7 @@ pub const Reader = struct {
 
     fn prepare(self: *Reader) Error!void {
         const arena = self.arena.allocator();
-        self.null_strings = try self.copy_null_strings(arena);
+        self.null_strings = try options_module.copy_null_strings(&self.options, arena);
         try self.tokenizer.skip_blank_lines();
         const data_start = self.tokenizer;
         self.first = try self.read_first_record(arena);
@@ -504,13 +445,6 @@ pub const Reader = struct {
         try self.prepare_builders(arena);
     }
 
-    fn copy_null_strings(self: *const Reader, arena: Allocator) Error![]const []const u8 {
-        const strings = try arena.alloc([]const u8, self.options.null_string_count);
-        var cursor: Cursor = .init(self.options.null_strings);
-        for (strings) |*string| string.* = try arena.dupe(u8, try cursor.read_bytes(try cursor.read_int(u8)));
-        return strings;
-    }
-
     /// Leaves the tokenizer behind the first record.
     fn read_first_record(self: *Reader, arena: Allocator) Error![]const Span {
         if (self.tokenizer.at_end()) return &.{};
@@ -528,7 +462,7 @@ pub const Reader = struct {
         const column_count = @max(1, self.first.len);
         self.kinds = try arena.alloc(Kinds, column_count);
         @memset(self.kinds, .all);
-        if (self.options.infer_types or self.options.header == .auto) {
+        if (self.options.infer_types or self.options.header == .unknown) {
             var tokenizer = self.tokenizer;
             try self.infer_records(&tokenizer);
         }
@@ -577,7 +511,7 @@ pub const Reader = struct {
         return switch (self.options.header) {
             .absent => false,
             .present => true,
-            .auto => if (self.options.column_count > 0) self.find_header_declared() else self.find_header_inferred(),
+            .unknown => if (self.options.column_count > 0) self.find_header_declared() else self.find_header_inferred(),
         };
     }
 
@@ -935,23 +869,6 @@ test "what is wrong is said with its line" {
     try expect_refused("line 2: text follows a closing quote", 7, "a,b\n\"x\"y,1\n", comma);
     try expect_refused("line 2: text follows a closing quote", 7, "a,b\n\"x\"\"y\",\"z\"z\n"[0..7] ++ "y\"", comma);
     try expect_refused("line 2: not valid UTF-8", 2, "a\r\xFF", comma);
-}
-
-test parse_options {
-    const defaults = try parse_options("");
-    try std.testing.expectEqual('"', defaults.quote);
-    const options = try parse_options(";'\\\x01\x00\x02\x00\x02NA\x01\x00\x01\x00a\x01");
-    try std.testing.expectEqual(Header.present, options.header);
-    try std.testing.expectEqualStrings("\x00\x02NA", options.null_strings);
-    try std.testing.expectEqual(1, options.column_count);
-    try std.testing.expectEqualStrings("\x01\x00a\x01", options.columns);
-    const wrong = [_][]const u8{
-        ",",                                  ",\"\x00\x03\x01\x00\x00\x00",    ",\"\x00\x02\x02\x00\x00\x00",
-        ",\"\x00\x02\x01\x01\x05abc\x00\x00", ",\"\x00\x02\x01\x00\x00\x00x",   "\n\"\x00\x02\x01\x00\x00\x00",
-        ",,\x00\x02\x01\x00\x00\x00",         "\xC3\"\x00\x02\x01\x00\x00\x00", ",\"\x00\x02\x01\x00\x00",
-    };
-    for (wrong) |bytes| try std.testing.expectError(error.InvalidFormat, parse_options(bytes));
-    interrupt.forget();
 }
 
 test "batches are cut, and buffers are used again" {

@@ -2,6 +2,7 @@
 //! sensible texts are mutated, read with random options, and every batch is gone over.
 const std = @import("std");
 const csv = @import("csv.zig");
+const options_module = @import("options.zig");
 const column_module = @import("../../core/column.zig");
 const interrupt = @import("../../core/interrupt.zig");
 
@@ -22,7 +23,7 @@ pub fn fuzz(gpa: std.mem.Allocator, seed: u64) !void {
     try text.appendSlice(gpa, texts[random.uintLessThan(usize, texts.len)]);
     for (0..random.uintLessThan(usize, 6)) |_| try mutate(gpa, random, &text);
     var options_bytes: [64]u8 = undefined;
-    const options = csv.parse_options(random_options(random, &options_bytes)) catch return;
+    const options = options_module.parse(random_options(random, &options_bytes)) catch return;
     read(gpa, text.items, options) catch |err| switch (err) {
         error.InvalidFormat, error.TooLarge, error.NotSupported => {},
         error.Cancelled, error.OutOfMemory, error.Malformed => return err,
@@ -52,12 +53,14 @@ fn random_options(random: std.Random, bytes: *[64]u8) []const u8 {
     bytes[2] = marks[random.uintLessThan(usize, marks.len)];
     bytes[3] = random.uintLessThan(u8, 3);
     bytes[4] = random.uintLessThan(u8, 2);
-    const tail = if (random.boolean()) "\x01\x02NA\x00\x00" else "\x00\x03\x00\x01\x00a\x02\x01\x00b\x01\x01\x00c\x13";
+    const nulls = "\x00\x01\x00\x00\x00\x00\x00\x02NA";
+    const columns = "\x00\x00\x00\x03\x00\x00\x00\x01\x00a\x02\x01\x00b\x01\x01\x00c\x13";
+    const tail = if (random.boolean()) nulls else columns;
     @memcpy(bytes[5..][0..tail.len], tail);
     return bytes[0 .. 5 + tail.len];
 }
 
-fn read(gpa: std.mem.Allocator, text: []const u8, options: csv.Options) (csv.Error || error{Malformed})!void {
+fn read(gpa: std.mem.Allocator, text: []const u8, options: options_module.Options) (csv.Error || error{Malformed})!void {
     var reader: csv.Reader = try .init(gpa, text, options);
     defer reader.deinit();
     var row_count: usize = 0;

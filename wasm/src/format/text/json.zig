@@ -30,11 +30,6 @@
 //!   - a byte order mark is skipped; spaces around a date make it text; a date among timestamps is
 //!     midnight (there: text)
 //!
-//! Options on the wire, little endian; no bytes at all are the defaults of `Options`:
-//!
-//!     u8 look for dates in strings (0, 1)   u8 format (0 auto, 1 array, 2 lines)
-//!     u16 count of columns, each u16 name length, name, type (core/schema.zig)  (0: find out)
-//!
 //! With columns given, other keys are read over, and a value that does not fit is `InvalidFormat`.
 const std = @import("std");
 const abi = @import("../../abi.zig");
@@ -43,6 +38,7 @@ const column_module = @import("../../core/column.zig");
 const interrupt = @import("../../core/interrupt.zig");
 const infer = @import("infer.zig");
 const builder_module = @import("builder.zig");
+const Options = @import("options.zig").Options;
 const Arena = @import("../../core/arena.zig").Arena;
 const Cursor = @import("../../core/cursor.zig").Cursor;
 const Builder = builder_module.Builder;
@@ -55,29 +51,7 @@ const assert = std.debug.assert;
 
 pub const Error = error{ InvalidFormat, TooLarge, OutOfMemory, Cancelled, NotSupported };
 
-pub const Format = enum(u8) { auto = 0, array = 1, lines = 2 };
-
-/// Slices borrow the wire bytes; `Reader.init` copies what it keeps.
-pub const Options = struct {
-    infer_types: bool = true,
-    format: Format = .auto,
-    column_count: u16 = 0,
-    /// `column_count` × (u16 length, name, type), not yet checked.
-    columns: []const u8 = &.{},
-};
-
-pub fn parse_options(bytes: []const u8) Error!Options {
-    if (bytes.len == 0) return .{};
-    var cursor: Cursor = .init(bytes);
-    const options: Options = .{
-        .infer_types = try cursor.read_flag(),
-        .format = try cursor.read_enum(Format),
-        .column_count = try cursor.read_int(u16),
-        .columns = try cursor.read_bytes(cursor.remaining()),
-    };
-    if (options.column_count == 0 and options.columns.len != 0) return error.InvalidFormat;
-    return options;
-}
+const Layout = abi.JsonLayout;
 
 pub const Kind = enum { null, boolean, integer, float, string, array, object };
 
@@ -388,24 +362,24 @@ const Unescaper = struct {
 /// Stands at the rows of a text one after the other.
 const Rows = struct {
     scanner: Scanner,
-    format: Format,
+    layout: Layout,
     started: bool = false,
     finished: bool = false,
 
-    fn init(text: []const u8, format: Format) Error!Rows {
-        var self: Rows = .{ .scanner = .{ .text = text }, .format = format };
+    fn init(text: []const u8, layout: Layout) Error!Rows {
+        var self: Rows = .{ .scanner = .{ .text = text }, .layout = layout };
         if (std.mem.startsWith(u8, text, "\xEF\xBB\xBF")) self.scanner.position = 3;
         try self.scanner.skip_space();
         const is_array = self.scanner.peek() == '[';
-        if (format == .auto) self.format = if (is_array) .array else .lines;
-        if (self.format == .array and !is_array) return self.scanner.fail("expected '['", .{});
+        if (layout == .unknown) self.layout = if (is_array) .array else .lines;
+        if (self.layout == .array and !is_array) return self.scanner.fail("expected '['", .{});
         return self;
     }
 
     /// Moves to the next row's object; the scanner is behind the one before. false after the last.
     fn next(self: *Rows) Error!bool {
         if (self.finished) return false;
-        const more = if (self.format == .array) try self.next_element() else try self.next_line();
+        const more = if (self.layout == .array) try self.next_element() else try self.next_line();
         self.started = true;
         self.finished = !more;
         if (!more) return false;
@@ -648,7 +622,7 @@ pub const Reader = struct {
         if (try infer.find_invalid_utf8(text)) |offset| {
             return (Scanner{ .text = text }).fail_at(offset, "not valid UTF-8", .{});
         }
-        const rows: Rows = try .init(text, options.format);
+        const rows: Rows = try .init(text, options.json_layout);
         var arena: Arena = .init(gpa);
         errdefer arena.deinit();
         const fields = if (options.column_count > 0)
@@ -921,9 +895,9 @@ test "texts that we read our own way" {
 
 test "options change the reading" {
     try expect_json("a:utf8 / 2020-01-01", "[{\"a\":\"2020-01-01\"}]", .{ .infer_types = false });
-    try expect_json("a:i64 / 1", "{\"a\":1}\n", .{ .format = .lines });
-    try expect_refused("line 1: expected '['", 0, "{\"a\":1}", .{ .format = .array });
-    try expect_refused("line 1: expected an object", 0, "[{\"a\":1}]", .{ .format = .lines });
+    try expect_json("a:i64 / 1", "{\"a\":1}\n", .{ .json_layout = .lines });
+    try expect_refused("line 1: expected '['", 0, "{\"a\":1}", .{ .json_layout = .array });
+    try expect_refused("line 1: expected an object", 0, "[{\"a\":1}]", .{ .json_layout = .lines });
 }
 
 test "columns that the caller names" {
@@ -1027,17 +1001,6 @@ test "limits: keys, columns, digits" {
     defer reader.deinit();
     try std.testing.expectEqual(.utf8, reader.fields[0].type.tag);
     try std.testing.expectEqualStrings(text.written(), (try reader.next()).?.columns[0].bytes_at(0));
-}
-
-test parse_options {
-    try std.testing.expectEqual(true, (try parse_options("")).infer_types);
-    const options = try parse_options("\x00\x02\x01\x00\x01\x00a\x01");
-    try std.testing.expectEqual(Format.lines, options.format);
-    try std.testing.expectEqual(false, options.infer_types);
-    try std.testing.expectEqual(1, options.column_count);
-    for ([_][]const u8{ "\x00", "\x02\x00\x00\x00", "\x01\x03\x00\x00", "\x01\x00\x00", "\x01\x00\x00\x00x" }) |bytes| {
-        try std.testing.expectError(error.InvalidFormat, parse_options(bytes));
-    }
 }
 
 test "batches are cut by rows and by size" {

@@ -3,6 +3,7 @@
 const std = @import("std");
 const csv_fuzz = @import("csv_fuzz.zig");
 const json = @import("json.zig");
+const Options = @import("options.zig").Options;
 const interrupt = @import("../../core/interrupt.zig");
 
 const texts = [_][]const u8{
@@ -28,13 +29,19 @@ pub fn fuzz(gpa: std.mem.Allocator, seed: u64) !void {
             try text.insertSlice(gpa, random.uintAtMost(usize, text.items.len), pieces[random.uintLessThan(usize, pieces.len)]);
         }
     }
-    const wires = [_][]const u8{ "", "\x00\x00\x00\x00", "\x01\x02\x00\x00", "\x01\x00\x02\x00\x01\x00a\x02\x01\x00b\x18\x00", "\x01\x00\x01\x00\x01\x00c\x19\x01\x00\x01\x00d\x02" };
-    const options = try json.parse_options(wires[random.uintLessThan(usize, wires.len)]);
+    const choices = [_]Options{
+        .{},
+        .{ .infer_types = false },
+        .{ .json_layout = .lines },
+        .{ .column_count = 2, .columns = "\x01\x00a\x02\x01\x00b\x18\x00" },
+        .{ .column_count = 1, .columns = "\x01\x00c\x19\x01\x00\x01\x00d\x02" },
+    };
+    const options = choices[random.uintLessThan(usize, choices.len)];
     read(gpa, text.items, options) catch |err| switch (err) {
         error.InvalidFormat, error.TooLarge, error.NotSupported => return,
         error.Cancelled, error.OutOfMemory, error.Malformed => return err,
     };
-    if (options.format == .auto and text.items.len > 0 and text.items[0] == '[') try check_accepted(gpa, text.items);
+    if (options.json_layout == .unknown and text.items.len > 0 and text.items[0] == '[') try check_accepted(gpa, text.items);
 }
 
 /// Of an array we read, the standard library must say that it is JSON (it has no NaN; nor do our texts).
@@ -43,7 +50,7 @@ fn check_accepted(gpa: std.mem.Allocator, text: []const u8) !void {
     if (!valid) return error.Malformed;
 }
 
-fn read(gpa: std.mem.Allocator, text: []const u8, options: json.Options) (json.Error || error{Malformed})!void {
+fn read(gpa: std.mem.Allocator, text: []const u8, options: Options) (json.Error || error{Malformed})!void {
     var reader: json.Reader = try .init(gpa, text, options);
     defer reader.deinit();
     var row_count: usize = 0;
