@@ -12,6 +12,10 @@ ROW_COUNT_MAX = 4294967295
 SCAN_VERIFY_CRC = 1
 SCAN_FILTER_FIRST = 2
 SCAN_PLAN_ONLY = 4
+TEXT_EXACT_START = 256
+TEXT_SAMPLE_ROWS = 20480
+TEXT_ROW_SIZE_MAX = 16777216
+TEXT_OVERHANG = 16384
 AGGREGATE_DISTINCT = 1
 AGGREGATE_FILTERED = 2
 BUILD_NULL_EQUAL = 1
@@ -26,6 +30,7 @@ PLAN_LAST = 1
 PLAN_ROUND = 2
 PLAN_UNSURE = 4
 OFFSET_UNKNOWN = 18446744073709551615
+ROW_UNKNOWN = 18446744073709551615
 COLUMN_UNKNOWN = 4294967295
 
 
@@ -190,6 +195,8 @@ class OutputState(IntEnum):
 
 class FileFormat(IntEnum):
     PARQUET = 0
+    CSV = 1
+    NDJSON = 2
 
 
 class JoinKind(IntEnum):
@@ -246,6 +253,12 @@ class JsonLayout(IntEnum):
     UNKNOWN = 0
     ARRAY = 1
     LINES = 2
+
+
+class TextCompression(IntEnum):
+    NONE = 0
+    GZIP = 1
+    ZSTD = 2
 
 
 class FunctionId:
@@ -380,12 +393,12 @@ BATCH_HEADER_OFFSETS = {"row_count": 0, "column_count": 4, "descriptor_count": 8
 COLUMN_DESCRIPTOR_FORMAT = "<BBBBIIIIIIIIIQBbBBI"
 COLUMN_DESCRIPTOR_SIZE = 56
 COLUMN_DESCRIPTOR_OFFSETS = {"tag": 0, "offset_width": 1, "validity_bit": 2, "data_bit": 3, "value_width": 4, "row_count": 8, "child_count": 12, "validity": 16, "validity_size": 20, "data": 24, "data_size": 28, "offsets": 32, "offsets_size": 36, "offset_base": 40, "precision": 48, "scale": 49, "unit": 50, "reserved": 51, "width": 52}
-ERROR_DETAIL_FORMAT = "<QII240s"
-ERROR_DETAIL_SIZE = 256
-ERROR_DETAIL_OFFSETS = {"offset": 0, "column": 8, "message_size": 12, "message": 16}
-CONTROL_FORMAT = "<B3sI248sQII240sII"
-CONTROL_SIZE = 520
-CONTROL_OFFSETS = {"cancel": 0, "reserved": 1, "panic_size": 4, "panic_message": 8, "detail": 256, "output_size": 512, "pages_skipped": 516}
+ERROR_DETAIL_FORMAT = "<QQII240s"
+ERROR_DETAIL_SIZE = 264
+ERROR_DETAIL_OFFSETS = {"offset": 0, "row": 8, "column": 16, "message_size": 20, "message": 24}
+CONTROL_FORMAT = "<B3sI248sQQII240sII"
+CONTROL_SIZE = 528
+CONTROL_OFFSETS = {"cancel": 0, "reserved": 1, "panic_size": 4, "panic_message": 8, "detail": 256, "output_size": 520, "pages_skipped": 524}
 SCAN_REQUEST_FORMAT = "<IIIIII"
 SCAN_REQUEST_SIZE = 24
 SCAN_REQUEST_OFFSETS = {"file": 0, "row_group": 4, "prune": 8, "flags": 12, "window_size": 16, "range_count": 20}
@@ -404,6 +417,15 @@ PART_OFFSETS = {"address": 0, "size": 4, "row_count": 8, "partition": 12}
 TEXT_OPTIONS_FORMAT = "<BBBBBBBBI"
 TEXT_OPTIONS_SIZE = 12
 TEXT_OPTIONS_OFFSETS = {"delimiter": 0, "quote": 1, "escape": 2, "header": 3, "infer_types": 4, "json_layout": 5, "null_string_count": 6, "reserved": 7, "column_count": 8}
+TEXT_SNIFFED_FORMAT = "<QII"
+TEXT_SNIFFED_SIZE = 16
+TEXT_SNIFFED_OFFSETS = {"rows_start": 0, "row_count": 8, "compression": 12}
+TEXT_SCAN_REQUEST_FORMAT = "<QQQIIII"
+TEXT_SCAN_REQUEST_SIZE = 40
+TEXT_SCAN_REQUEST_OFFSETS = {"file_size": 0, "start": 8, "end": 16, "window_size": 24, "flags": 28, "compression": 32, "options_size": 36}
+SCAN_EXTENT_FORMAT = "<QQQ"
+SCAN_EXTENT_SIZE = 24
+SCAN_EXTENT_OFFSETS = {"start": 0, "end": 8, "row_count": 16}
 
 # name: (parameters, results) in wasm types
 EXPORTS = {
@@ -426,9 +448,11 @@ EXPORTS = {
     "qm_file_close": ("i32", "i32"),
     "qm_prune": ("i32 i32 i32 i32", "i32"),
     "qm_bounds": ("i32 i32 i32 i32", "i32"),
-    "qm_scan_open": ("i32 i32 i32 i32", "i32"),
+    "qm_scan_open": ("i32 i32 i32 i32 i32", "i32"),
     "qm_scan_step": ("i32 i32 i32 i32", "i32"),
     "qm_scan_close": ("i32", "i32"),
+    "qm_scan_extent": ("i32 i32", "i32"),
+    "qm_text_sniff": ("i32 i32 i32 i32 i32 i32 i32", "i32"),
     "qm_leaf_bounds": ("i32 i32 i32", "i32"),
     "qm_pages": ("i32 i32 i32 i32", "i32"),
 }

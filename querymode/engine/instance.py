@@ -25,7 +25,7 @@ import weakref
 from functools import cache
 
 from querymode import _abi, errors
-from querymode._abi import SourceKind, Status
+from querymode._abi import FileFormat, SourceKind, Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ _TRAP_WORDS = {
 
 _SOURCE = struct.Struct(_abi.SOURCE_FORMAT)
 _OUTPUT = struct.Struct(_abi.OUTPUT_FORMAT)
+_EXTENT = struct.Struct(_abi.SCAN_EXTENT_FORMAT)
 _PART = struct.Struct(_abi.PART_FORMAT)
 _SEGMENT_SIZE = struct.calcsize(_abi.SEGMENT_FORMAT)
 _HANDLE = struct.Struct("<I")
@@ -654,7 +655,9 @@ class Instance:
         qm_file_close: Callable[[int], int]
         qm_prune: Callable[[int, int, int, int], int]
         qm_bounds: Callable[[int, int, int, int], int]
-        qm_scan_open: Callable[[int, int, int, int], int]
+        qm_scan_open: Callable[[int, int, int, int, int], int]
+        qm_scan_extent: Callable[[int, int], int]
+        qm_text_sniff: Callable[[int, int, int, int, int, int, int], int]
         qm_scan_step: Callable[[int, int, int, int], int]
         qm_scan_close: Callable[[int], int]
         qm_leaf_bounds: Callable[[int, int, int], int]
@@ -681,6 +684,8 @@ class Instance:
         self.epoch_trapped = False
         # Column index of the last error, where the engine knew it.
         self.error_column: int | None = None
+        #: … and the row of a piece of text, from 0.
+        self.error_row: int | None = None
         self.idle_since = 0.0
         self._pid = os.getpid()
         self._gate = threading.Lock()
@@ -839,8 +844,9 @@ class Instance:
             return _closed_error()  # by another thread, during the call
         code = _CODE_BY_STATUS.get(status, "INTERNAL")
         start = self._control + _abi.CONTROL_OFFSETS["detail"]
-        offset, column, size, text = _DETAIL.unpack_from(self._view, start)
+        offset, row, column, size, text = _DETAIL.unpack_from(self._view, start)
         self.error_column = None if column == _abi.COLUMN_UNKNOWN else column
+        self.error_row = None if row == _abi.ROW_UNKNOWN else row
         self.tainted = self.tainted or code in ("INVALID_FORMAT", "INTERNAL")
         if code == "MEMORY_EXCEEDED":
             return self._memory_failure()
@@ -1009,6 +1015,14 @@ class Instance:
         self._check(self.qm_text_open(format, address, size, options_address, options_size, handle))
         return self._handle()
 
+    def text_sniff(
+        self, format: int, address: int, size: int, options: Buffer = b"", *, is_whole: bool
+    ) -> Output:
+        """What a text file looks like by its head: `TEXT_SNIFFED_FORMAT` and settled options behind it."""
+        place, options_size = self.stage(options), memoryview(options).nbytes
+        self._check(self.qm_text_sniff(format, address, size, place, options_size, is_whole, self._output))
+        return self._read_output()
+
     def footer(self, format: int, address: int, size: int, file_size: int) -> Output:
         """A file's footer to its flat form."""
         low, high = file_size & 0xFFFF_FFFF, file_size >> 32
@@ -1043,10 +1057,19 @@ class Instance:
         self._check(self.qm_pages(format, address, size, self._output))
         return self._read_output()
 
-    def scan_open(self, query: int, request: Buffer) -> int:
+    def scan_open(self, query: int, request: Buffer, format: int = FileFormat.PARQUET) -> int:
+        """`request`: `SCAN_REQUEST_FORMAT`, or of text `TEXT_SCAN_REQUEST_FORMAT`, and what follows."""
         address, size = self.stage(request), memoryview(request).nbytes
-        self._check(self.qm_scan_open(query, address, size, self._scratch + _HANDLE_OFFSET))
+        self._check(self.qm_scan_open(query, format, address, size, self._scratch + _HANDLE_OFFSET))
         return self._handle()
+
+    def scan_extent(self, scan: int) -> tuple[int | None, int | None, int]:
+        """Of a scan of text, also of one that has failed: where its first row begins and where the next
+        piece's does, as far as that is known, and how many rows it has read."""
+        self._check(self.qm_scan_extent(scan, self._output))
+        start, end, rows = _EXTENT.unpack_from(self._view, self._output)
+        unknown = _abi.OFFSET_UNKNOWN
+        return None if start == unknown else start, None if end == unknown else end, rows
 
     def scan_step(self, scan: int, segments: Buffer = b"") -> Output:
         """`segments`: what the last step asked for, as `_abi.SEGMENT_FORMAT` one after the other."""

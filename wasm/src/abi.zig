@@ -448,7 +448,62 @@ pub const OutputState = enum(u32) {
     again = 4,
 };
 
-pub const FileFormat = enum(u32) { parquet = 0 };
+pub const FileFormat = enum(u32) { parquet = 0, csv = 1, ndjson = 2 };
+
+/// How a file of text is packed: what its first bytes say.
+pub const TextCompression = enum(u32) { none = 0, gzip = 1, zstd = 2 };
+
+/// Rows of a file's head that types are found from.
+pub const text_sample_rows: u32 = 20_480;
+/// A longer row of a file is refused: it must be in memory as a whole.
+pub const text_row_size_max: u32 = 16 << 20;
+/// Bytes behind a piece that are asked for with its last window, so that the last row's end is among them.
+pub const text_overhang: u32 = 16 << 10;
+
+/// What a head was found to look like (`qm_text_sniff`). Followed by the settled `TextOptions`, with the header
+/// absent or present and all columns with their types: what a scan of the file takes as it is, or with other
+/// types put in their places.
+pub const TextSniffed = extern struct {
+    /// Where the first row begins, in the text as it is when unpacked.
+    rows_start: u64,
+    /// Rows that were looked at, a header not counted.
+    row_count: u32,
+    compression: TextCompression,
+};
+
+/// Opens a scan of a piece of a text file (`qm_scan_open` with `FileFormat.csv` or `.ndjson`). Followed by
+/// `options_size` bytes of `TextOptions` and what goes with them, all columns of the file among it, and a place
+/// for each column of the plan's input (scan_request.zig), where a number is one of these columns.
+///
+/// A row belongs to the piece that it begins in: `start` ≤ its first byte < `end`. The scan asks for bytes in
+/// windows, one behind the other, and beyond `end` as far as its last row reaches. Where `start` is not exact,
+/// it is taken to be outside of quotes, and the first row to begin behind the first line end at or after the
+/// byte before `start`. `qm_scan_extent` says what came of it.
+///
+/// Packed text is one piece: `start` and `end` count bytes of the text, and `end` may be 2^64 - 1.
+pub const TextScanRequest = extern struct {
+    file_size: u64,
+    start: u64,
+    end: u64,
+    window_size: u32,
+    /// Bits of `text_…` and `scan_plan_only`.
+    flags: u32,
+    compression: TextCompression,
+    options_size: u32,
+};
+
+/// `start` is where a row begins, or would.
+pub const text_exact_start: u32 = 256;
+
+/// What a scan of a piece of text has found (`qm_scan_extent`), also after it has failed.
+pub const ScanExtent = extern struct {
+    /// Where its first row begins, or the next piece's does if it has none; `offset_unknown` before that is known.
+    start: u64,
+    /// Where the first row of the next piece begins; `offset_unknown` unless it was read to its end.
+    end: u64,
+    /// Rows read so far.
+    row_count: u64,
+};
 
 /// Opens a scan of one row group; the columns follow (scan_request.zig).
 pub const ScanRequest = extern struct {
@@ -569,12 +624,15 @@ pub const ColumnDescriptor = extern struct {
 pub const ErrorDetail = extern struct {
     /// Byte offset inside the input, or `offset_unknown`.
     offset: u64,
+    /// Of text: the row, from 0, counted in the text or in the piece of a file; or `row_unknown`.
+    row: u64,
     /// Column index, or `column_unknown`.
     column: u32,
     message_size: u32,
     message: [240]u8,
 
     pub const offset_unknown: u64 = 0xFFFF_FFFF_FFFF_FFFF;
+    pub const row_unknown: u64 = 0xFFFF_FFFF_FFFF_FFFF;
     pub const column_unknown: u32 = 0xFFFF_FFFF;
 };
 
@@ -594,13 +652,15 @@ pub const Control = extern struct {
 };
 
 pub const structs = .{
-    Output,      Source,  ColumnReference, BatchHeader, ColumnDescriptor, ErrorDetail, Control,
-    ScanRequest, Segment, NeedHeader,      Need,        Part,             TextOptions,
+    Output,          Source,     ColumnReference, BatchHeader, ColumnDescriptor, ErrorDetail, Control,
+    ScanRequest,     Segment,    NeedHeader,      Need,        Part,             TextOptions, TextSniffed,
+    TextScanRequest, ScanExtent,
 };
 pub const enums = .{
-    Status,       TypeTag,     TimeUnit,       NodeTag,    ExpressionTag, CompareOp,
-    ArithmeticOp, AggregateOp, AggregatePhase, SourceKind, TextFormat,    OutputState,
-    FileFormat,   JoinKind,    JoinSide,       DatePart,   TextHeader,    JsonLayout,
+    Status,          TypeTag,     TimeUnit,       NodeTag,    ExpressionTag, CompareOp,
+    ArithmeticOp,    AggregateOp, AggregatePhase, SourceKind, TextFormat,    OutputState,
+    FileFormat,      JoinKind,    JoinSide,       DatePart,   TextHeader,    JsonLayout,
+    TextCompression,
 };
 /// In Python these are plain numbers: nobody shows them, and a hundred members of an enum take longer to make
 /// than most modules take to load.
@@ -615,6 +675,10 @@ pub const constants = .{
     .{ "SCAN_VERIFY_CRC", scan_verify_crc },
     .{ "SCAN_FILTER_FIRST", scan_filter_first },
     .{ "SCAN_PLAN_ONLY", scan_plan_only },
+    .{ "TEXT_EXACT_START", text_exact_start },
+    .{ "TEXT_SAMPLE_ROWS", text_sample_rows },
+    .{ "TEXT_ROW_SIZE_MAX", text_row_size_max },
+    .{ "TEXT_OVERHANG", text_overhang },
     .{ "AGGREGATE_DISTINCT", aggregate_distinct },
     .{ "AGGREGATE_FILTERED", aggregate_filtered },
     .{ "BUILD_NULL_EQUAL", build_null_equal },
@@ -629,6 +693,7 @@ pub const constants = .{
     .{ "PLAN_ROUND", plan_round },
     .{ "PLAN_UNSURE", plan_unsure },
     .{ "OFFSET_UNKNOWN", ErrorDetail.offset_unknown },
+    .{ "ROW_UNKNOWN", ErrorDetail.row_unknown },
     .{ "COLUMN_UNKNOWN", ErrorDetail.column_unknown },
 };
 
@@ -673,13 +738,20 @@ pub const Exports = struct {
     pub const qm_prune = fn (query: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
     /// The same statistics as rows of the query: what MIN and MAX of whole tables are answered from.
     pub const qm_bounds = fn (query: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
-    /// Starts reading a row group into a query; writes the handle (u32) to `out`. The query and the
+    /// Starts reading a row group or a piece of text into a query; writes the handle (u32) to `out`.
+    /// `format` is a `FileFormat`, and the request its `ScanRequest` or `TextScanRequest`. The query and the
     /// file must stay open until the scan is closed.
-    pub const qm_scan_open = fn (query: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
+    pub const qm_scan_open = fn (query: u32, format: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
     /// Goes on with `count` more `Segment`s. `need_input`: done; `done`: and the query wants no more;
     /// with output, `again` or (at the end) `more_output`.
     pub const qm_scan_step = fn (scan: u32, segments: u32, count: u32, out: u32) callconv(.c) Status;
     pub const qm_scan_close = fn (scan: u32) callconv(.c) Status;
+    /// `out` is the address of a `ScanExtent`. For scans of text, at any time until they are closed.
+    pub const qm_scan_extent = fn (scan: u32, out: u32) callconv(.c) Status;
+    /// What a text file looks like, from its first bytes: `format` is a `FileFormat` of text, the options are
+    /// `TextOptions` with what is known already, `is_whole` is 1 where the bytes are all of the file. Leaves a
+    /// `TextSniffed` and what follows it until the next call. `too_large`: more bytes are needed to tell.
+    pub const qm_text_sniff = fn (format: u32, address: u32, size: u32, options: u32, options_size: u32, is_whole: u32, out: u32) callconv(.c) Status;
     /// What the statistics of a leaf, nested or not, say of each row group: one row each, with the
     /// columns of prune.zig; text comes as binary, since bounds may be cut inside a character. Stays
     /// until the next call.

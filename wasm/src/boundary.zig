@@ -9,10 +9,8 @@ const abi = @import("abi.zig");
 const batch_import = @import("batch_import.zig");
 const bitmap = @import("core/bitmap.zig");
 const column_module = @import("core/column.zig");
-const csv = @import("format/text/csv.zig");
 const heap = @import("core/heap.zig");
 const interrupt = @import("core/interrupt.zig");
-const json = @import("format/text/json.zig");
 const flatten = @import("format/parquet/flatten.zig");
 const page_list = @import("format/parquet/page_list.zig");
 const pipeline = @import("pipeline.zig");
@@ -23,14 +21,19 @@ const scan_request = @import("scan_request.zig");
 const qmcb = @import("qmcb.zig");
 const schema = @import("core/schema.zig");
 const text_options = @import("format/text/options.zig");
+const text_scan = @import("text_scan.zig");
+const text_sniff = @import("text_sniff.zig");
 const Arena = @import("core/arena.zig").Arena;
 const Cursor = @import("core/cursor.zig").Cursor;
 const File = @import("format/parquet/file.zig").File;
-const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
 const JoinTable = @import("lookup/join_table.zig").JoinTable;
+const Segment = @import("format/segments.zig").Segment;
+const Text = @import("text_memory.zig").Text;
+const TextScan = @import("text_scan.zig").TextScan;
 const Status = abi.Status;
 
-const Error = pipeline.Error || qmcb.Error || batch_import.Error || csv.Error || json.Error || scan_module.Error || scan_request.Error || flatten.Error || page_list.Error || error{InvalidHandle};
+const Error = pipeline.Error || qmcb.Error || batch_import.Error || text_scan.Error || scan_module.Error ||
+    scan_request.Error || flatten.Error || page_list.Error || error{InvalidHandle};
 
 /// Every error of every room has its Status here; a new one does not compile until it has.
 fn status_of(err: Error) Status {
@@ -108,26 +111,12 @@ const ImportedBatch = struct {
     batch: column_module.Batch,
 };
 
-const TextReader = union(enum) {
-    csv: csv.Reader,
-    json: json.Reader,
-};
-
-/// Text on its way to QMCB.
-const Text = struct {
-    reader: TextReader,
-    names: []const []const u8,
-    encoded: []u8 = &.{},
-    /// A batch has been handed out. The first one may be empty: it carries the schema.
-    started: bool = false,
-};
-
 /// A scan, with the handles it was opened with: they must still stand for the same objects.
 const OpenScan = struct {
-    scan: *scan_module.Scan,
+    scan: union(enum) { parquet: *scan_module.Scan, text: *TextScan },
     query: u32,
-    file: u32,
-    prune: u32,
+    file: u32 = 0,
+    prune: u32 = 0,
     /// What the last step asked for.
     needs: std.ArrayList(u8) = .empty,
 };
@@ -355,7 +344,7 @@ fn query_next(handle: u32, out: u32) Error!void {
     const slot = try slot_of(handle);
     try write_output(out, switch (slot.object) {
         .query => |query| try query.next(),
-        .text => |text| try text_next(text),
+        .text => |text| try text.next(),
         .batch, .file, .scan, .free => return error.InvalidHandle,
     });
 }
@@ -369,7 +358,7 @@ fn query_close(handle: u32) Error!void {
     const slot = try slot_of(handle);
     switch (slot.object) {
         .query => |query| query.close(),
-        .text => |text| text_close(text),
+        .text => |text| text.close(),
         .batch, .file, .scan, .free => return error.InvalidHandle,
     }
     slot.object = .free;
@@ -568,7 +557,30 @@ pub fn qm_pages(format: u32, address: u32, size: u32, out: u32) callconv(.c) Sta
 
 // ---- scans ----
 
-fn scan_open(query_handle: u32, address: u32, size: u32, out: u32) Error!void {
+fn scan_open(query: u32, format: u32, address: u32, size: u32, out: u32) Error!void {
+    switch (std.enums.fromInt(abi.FileFormat, format) orelse return error.InvalidHandle) {
+        .parquet => try scan_open_group(query, address, size, out),
+        .csv, .ndjson => |known| try scan_open_text(query, known, address, size, out),
+    }
+}
+
+fn scan_open_text(query_handle: u32, format: abi.FileFormat, address: u32, size: u32, out: u32) Error!void {
+    const gpa = heap.engine_allocator();
+    const query = try query_of(query_handle);
+    var arena: Arena = .init(gpa);
+    defer arena.deinit();
+    var cursor: Cursor = .init(try input(address, size));
+    const options = try scan_request.read_text(&cursor, format);
+    const inputs = try scan_request.read_text_inputs(arena.allocator(), &cursor, query.plan.input, &options.text);
+    const open = try gpa.create(OpenScan);
+    errdefer gpa.destroy(open);
+    const scan: *TextScan = try .open(gpa, query, inputs, options);
+    errdefer scan.close();
+    open.* = .{ .scan = .{ .text = scan }, .query = query_handle };
+    try hand_over(.{ .scan = open }, out);
+}
+
+fn scan_open_group(query_handle: u32, address: u32, size: u32, out: u32) Error!void {
     const gpa = heap.engine_allocator();
     const query = try query_of(query_handle);
     var arena: Arena = .init(gpa);
@@ -583,8 +595,7 @@ fn scan_open(query_handle: u32, address: u32, size: u32, out: u32) Error!void {
     const row_count = file.footer.row_group(request.row_group).row_count;
     const open = try gpa.create(OpenScan);
     errdefer gpa.destroy(open);
-    open.* = .{ .scan = undefined, .query = query_handle, .file = request.file, .prune = request.prune };
-    open.scan = try .open(gpa, query, file, inputs, pruning, .{
+    const scan: *scan_module.Scan = try .open(gpa, query, file, inputs, pruning, .{
         .row_group = request.row_group,
         .window_size = request.window_size,
         .verify_crc = request.flags & abi.scan_verify_crc != 0,
@@ -592,7 +603,8 @@ fn scan_open(query_handle: u32, address: u32, size: u32, out: u32) Error!void {
         .plan_only = request.flags & abi.scan_plan_only != 0,
         .ranges = try scan_request.read_ranges(arena.allocator(), &cursor, request.range_count, row_count),
     });
-    errdefer open.scan.close();
+    errdefer scan.close();
+    open.* = .{ .scan = .{ .parquet = scan }, .query = query_handle, .file = request.file, .prune = request.prune };
     try hand_over(.{ .scan = open }, out);
 }
 
@@ -606,15 +618,19 @@ fn scan_prune(arena: std.mem.Allocator, cursor: *Cursor, handle: u32, file: *con
     };
 }
 
-pub fn qm_scan_open(query: u32, address: u32, size: u32, out: u32) callconv(.c) Status {
+pub fn qm_scan_open(query: u32, format: u32, address: u32, size: u32, out: u32) callconv(.c) Status {
     interrupt.forget();
-    return status(scan_open(query, address, size, out));
+    return status(scan_open(query, format, address, size, out));
 }
 
 fn scan_of(handle: u32) Error!*OpenScan {
     const slot = try slot_of(handle);
     const open = if (slot.object == .scan) slot.object.scan else return error.InvalidHandle;
-    if (try query_of(open.query) != open.scan.query or try file_of(open.file) != open.scan.file) return error.InvalidHandle;
+    const query = switch (open.scan) {
+        inline else => |scan| scan.query,
+    };
+    if (try query_of(open.query) != query) return error.InvalidHandle;
+    if (open.scan == .parquet and try file_of(open.file) != open.scan.parquet.file) return error.InvalidHandle;
     if (open.prune != 0) _ = try query_of(open.prune);
     return open;
 }
@@ -625,12 +641,22 @@ fn scan_step(handle: u32, segments: u32, count: u32, out: u32) Error!void {
     const bytes = try input(segments, size);
     for (0..count) |i| {
         const segment = std.mem.bytesToValue(abi.Segment, bytes[i * @sizeOf(abi.Segment) ..][0..@sizeOf(abi.Segment)]);
-        try open.scan.add_segment(segment.owner, .{ .offset = segment.offset, .bytes = try input(segment.address, segment.size) });
+        const brought: Segment = .{ .offset = segment.offset, .bytes = try input(segment.address, segment.size) };
+        switch (open.scan) {
+            .parquet => |scan| try scan.add_segment(segment.owner, brought),
+            .text => |scan| try scan.add_segment(brought),
+        }
     }
-    const query = open.scan.query;
-    switch (try open.scan.step()) {
+    const query = try query_of(open.query);
+    const progress = switch (open.scan) {
+        inline else => |scan| try scan.step(),
+    };
+    switch (progress) {
         .need_bytes => {
-            try write_needs(open);
+            switch (open.scan) {
+                .parquet => |scan| try write_needs(open, scan),
+                .text => |scan| try write_text_need(open, scan),
+            }
             try write_output(out, .{ .bytes = open.needs.items, .state = .need_bytes });
         },
         .output => {
@@ -642,6 +668,23 @@ fn scan_step(handle: u32, segments: u32, count: u32, out: u32) Error!void {
     }
 }
 
+fn write_text_need(open: *OpenScan, scan: *const TextScan) Error!void {
+    const gpa = heap.engine_allocator();
+    const need = scan.need.?;
+    const is_planned = scan.request.flags & abi.scan_plan_only != 0;
+    const step_bits: u32 = if (scan.stage == .done) abi.plan_last else abi.plan_round;
+    open.needs.clearRetainingCapacity();
+    // Nothing that was brought before is used any more.
+    try open.needs.appendSlice(gpa, std.mem.asBytes(&abi.NeedHeader{
+        .need_count = 1,
+        .live_count = 0,
+        .plan = if (is_planned) step_bits else 0,
+        .is_index = 0,
+    }));
+    const wire: abi.Need = .{ .offset = need.offset, .size = @intCast(need.size), .owner = 0 };
+    try open.needs.appendSlice(gpa, std.mem.asBytes(&wire));
+}
+
 fn plan_bits(scan: *const scan_module.Scan) u32 {
     const bits: u32 = switch (scan.stage) {
         .plan => abi.plan_round,
@@ -651,9 +694,8 @@ fn plan_bits(scan: *const scan_module.Scan) u32 {
     return if (scan.is_unsure()) bits | abi.plan_unsure else bits;
 }
 
-fn write_needs(open: *OpenScan) Error!void {
+fn write_needs(open: *OpenScan, scan: *const scan_module.Scan) Error!void {
     const gpa = heap.engine_allocator();
-    const scan = open.scan;
     open.needs.clearRetainingCapacity();
     var live: std.ArrayList(u32) = .empty;
     defer live.deinit(gpa);
@@ -686,7 +728,9 @@ fn scan_close(handle: u32) Error!void {
     const slot = try slot_of(handle);
     const open = if (slot.object == .scan) slot.object.scan else return error.InvalidHandle;
     open.needs.deinit(gpa);
-    open.scan.close();
+    switch (open.scan) {
+        inline else => |scan| scan.close(),
+    }
     gpa.destroy(open);
     slot.object = .free;
 }
@@ -696,32 +740,25 @@ pub fn qm_scan_close(scan: u32) callconv(.c) Status {
     return status(scan_close(scan));
 }
 
-// ---- text ----
-
-fn open_reader(format: abi.TextFormat, text: []const u8, options: []const u8) Error!TextReader {
-    const gpa = heap.engine_allocator();
-    return switch (format) {
-        .csv => .{ .csv = try csv.Reader.init(gpa, text, try text_options.parse(options)) },
-        .json => .{ .json = try json.Reader.init(gpa, text, try text_options.parse(options)) },
-    };
+fn scan_extent(handle: u32, out: u32) Error!void {
+    const slot = try slot_of(handle);
+    const open = if (slot.object == .scan) slot.object.scan else return error.InvalidHandle;
+    if (open.scan != .text) return error.InvalidHandle;
+    try write(abi.ScanExtent, out, open.scan.text.extent);
 }
 
+pub fn qm_scan_extent(scan: u32, out: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(scan_extent(scan, out));
+}
+
+// ---- text ----
+
 fn text_open(format: u32, address: u32, size: u32, options: u32, options_size: u32, out: u32) Error!void {
-    const gpa = heap.engine_allocator();
     const known = std.enums.fromInt(abi.TextFormat, format) orelse return error.InvalidHandle;
-    var reader = try open_reader(known, try input(address, size), try input(options, options_size));
-    errdefer switch (reader) {
-        inline else => |*each| each.deinit(),
-    };
-    const fields = switch (reader) {
-        inline else => |*each| each.fields,
-    };
-    const names = try gpa.alloc([]const u8, fields.len);
-    errdefer gpa.free(names);
-    for (names, fields) |*name, field| name.* = field.name;
-    const text = try gpa.create(Text);
-    errdefer gpa.destroy(text);
-    text.* = .{ .reader = reader, .names = names };
+    const given = try text_options.parse(try input(options, options_size));
+    const text: *Text = try .open(heap.engine_allocator(), known, try input(address, size), given);
+    errdefer text.close();
     try hand_over(.{ .text = text }, out);
 }
 
@@ -730,44 +767,27 @@ pub fn qm_text_open(format: u32, address: u32, size: u32, options: u32, options_
     return status(text_open(format, address, size, options, options_size, out));
 }
 
-fn text_next(text: *Text) Error!pipeline.Output {
-    const gpa = heap.engine_allocator();
-    gpa.free(text.encoded);
-    text.encoded = &.{};
-    var arena: Arena = .init(gpa);
-    defer arena.deinit();
-    const batch = switch (text.reader) {
-        inline else => |*reader| try reader.next(),
-    } orelse blk: {
-        if (text.started) return .{ .state = .done };
-        break :blk try empty_batch(arena.allocator(), switch (text.reader) {
-            inline else => |*reader| reader.fields,
-        });
-    };
-    text.started = true;
-    const size = std.math.cast(usize, try qmcb.encoded_size(text.names, batch)) orelse return error.TooLarge;
-    text.encoded = try gpa.alloc(u8, size);
-    qmcb.encode(text.encoded, text.names, batch);
-    return .{ .bytes = text.encoded, .row_count = batch.row_count, .state = .more_output };
+fn sniff_text(format: u32, address: u32, size: u32, options: []const u8, is_whole: u32, out: u32) Error!void {
+    const known = std.enums.fromInt(abi.FileFormat, format) orelse return error.InvalidHandle;
+    const given = try text_options.parse(options);
+    const found = try text_sniff.sniff(heap.engine_allocator(), known, try input(address, size), given, is_whole != 0);
+    heap.engine_allocator().free(answer);
+    answer = found;
+    try write_output(out, .{ .bytes = answer, .state = .done });
 }
 
-fn empty_batch(arena: std.mem.Allocator, fields: []const schema.Field) Error!column_module.Batch {
-    const columns = try arena.alloc(column_module.Column, fields.len);
-    for (columns, fields) |*column, field| {
-        const builder: ColumnBuilder = try .init(arena, field.type);
-        column.* = try builder.finish(arena);
-    }
-    return .{ .row_count = 0, .columns = columns };
-}
-
-fn text_close(text: *Text) void {
-    const gpa = heap.engine_allocator();
-    gpa.free(text.encoded);
-    gpa.free(text.names);
-    switch (text.reader) {
-        inline else => |*reader| reader.deinit(),
-    }
-    gpa.destroy(text);
+pub fn qm_text_sniff(
+    format: u32,
+    address: u32,
+    size: u32,
+    options: u32,
+    options_size: u32,
+    is_whole: u32,
+    out: u32,
+) callconv(.c) Status {
+    interrupt.forget();
+    const given = input(options, options_size) catch |err| return status_of(err);
+    return status(sniff_text(format, address, size, given, is_whole, out));
 }
 
 comptime {

@@ -1231,7 +1231,7 @@ fn rows_of_size(size: u64, count: u32) u32 {
     return @intCast(std.math.floorPowerOfTwo(u64, @max(1, part_size / size)));
 }
 
-fn repeated(arena: std.mem.Allocator, value: *const Column, count: u32) Error!Column {
+pub fn repeated(arena: std.mem.Allocator, value: *const Column, count: u32) Error!Column {
     if (!value.type.is_nested()) return expression_module.repeat(arena, value, count);
     var builder: ColumnBuilder = try .init(arena, value.type);
     try builder.append_nulls(count); // constants of nested types are columns that a file lacks

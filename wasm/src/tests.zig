@@ -60,6 +60,11 @@ test {
     _ = @import("format/text/json.zig");
     _ = @import("format/text/json_fuzz.zig");
     _ = @import("format/text/options.zig");
+    _ = @import("format/text/tokenizer.zig");
+    _ = @import("format/text/values.zig");
+    _ = @import("format/text/csv_layout.zig");
+    _ = @import("format/text/csv_marks.zig");
+    _ = @import("format/text/csv_rows.zig");
     _ = @import("kernel/arithmetic.zig");
     _ = @import("kernel/bit_compress.zig");
     _ = @import("kernel/block_filter.zig");

@@ -18,6 +18,7 @@ pub var control: abi.Control = .{
     .panic_message = @splat(0),
     .detail = .{
         .offset = abi.ErrorDetail.offset_unknown,
+        .row = abi.ErrorDetail.row_unknown,
         .column = abi.ErrorDetail.column_unknown,
         .message_size = 0,
         .message = @splat(0),
@@ -53,9 +54,15 @@ pub fn describe_column(column: u32) void {
     control.detail.column = column;
 }
 
+/// Rows of text, from 0.
+pub fn describe_row(row: u64) void {
+    control.detail.row = row;
+}
+
 /// Called at every door, so that no call reports its predecessor's trouble.
 pub fn forget() void {
     control.detail.offset = abi.ErrorDetail.offset_unknown;
+    control.detail.row = abi.ErrorDetail.row_unknown;
     control.detail.column = abi.ErrorDetail.column_unknown;
     control.detail.message_size = 0;
 }

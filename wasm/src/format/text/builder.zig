@@ -181,35 +181,42 @@ pub const Builder = struct {
     pub fn append_text(self: *Builder, gpa: Allocator, text: []const u8) Error!bool {
         switch (self.type.tag) {
             .utf8 => try self.append_bytes(gpa, text),
-            .i64 => try self.append_value(gpa, i64, infer.parse_integer(i64, text) orelse return false),
-            .f64 => try self.append_value(gpa, f64, infer.parse_f64(text) orelse return false),
             .bool => try self.append_bool(gpa, infer.parse_bool(text) orelse return false),
-            .date => try self.append_value(gpa, i32, infer.parse_date(text) orelse return false),
-            .time, .timestamp => {
-                const moment = if (self.type.tag == .time) infer.parse_time(text) else infer.parse_timestamp(text);
-                const value = (moment orelse return false).in_unit(self.type.unit) orelse return false;
-                try self.append_value(gpa, i64, value);
-            },
-            inline .i8, .i16, .i32, .u8, .u16, .u32, .u64, .i128 => |tag| {
-                const T = @field(NumberType, @tagName(tag));
-                try self.append_value(gpa, T, infer.parse_integer(T, text) orelse return false);
-            },
-            inline .f16, .f32 => |tag| {
-                const T = @field(NumberType, @tagName(tag));
-                try self.append_value(gpa, T, infer.parse_float(T, text) orelse return false);
-            },
-            .decimal => {
-                const value = infer.parse_decimal(text, self.type.precision, @intCast(self.type.scale)) orelse return false;
-                if (self.type.layout() == .i64) {
-                    try self.append_value(gpa, i64, @intCast(value));
-                } else {
-                    try self.append_value(gpa, i128, value);
-                }
+            .decimal => if (self.type.layout() == .i64) {
+                try self.append_value(gpa, i64, parse_value(.decimal, i64, self.type, text) orelse return false);
+            } else {
+                try self.append_value(gpa, i128, parse_value(.decimal, i128, self.type, text) orelse return false);
             },
             .null, .list, .structure => return false,
             .binary, .fixed_binary, .interval, .f32vec, .f16vec, .map => unreachable, // not supported
+            inline else => |tag| {
+                const T = @field(ValueType, @tagName(tag));
+                try self.append_value(gpa, T, parse_value(tag, T, self.type, text) orelse return false);
+            },
         }
         return true;
+    }
+
+    /// `count` rows with values that the caller sets, none of them NULL. Of a type of fixed size.
+    pub fn extend(self: *Builder, gpa: Allocator, comptime T: type, count: u32) Error![]T {
+        assert(self.type.value_size() == @sizeOf(T));
+        if (count >= abi.row_count_max - self.row_count) return error.TooLarge;
+        const size = @as(usize, count) * @sizeOf(T);
+        try self.reserve_data(gpa, size);
+        const target = self.data.addManyAsSliceAssumeCapacity(size);
+        if (self.has_null) {
+            try self.validity.resize(gpa, bitmap.size(@as(u64, self.row_count) + count));
+            bitmap.fill_range(self.validity.items, self.row_count, count, true);
+        }
+        self.row_count += count;
+        return @as([*]T, @ptrCast(@alignCast(target.ptr)))[0..count];
+    }
+
+    /// A row that is here already.
+    pub fn mark_null(self: *Builder, gpa: Allocator, row: u32) Error!void {
+        assert(row < self.row_count);
+        if (!self.has_null) try self.begin_validity(gpa);
+        bitmap.clear(self.validity.items.ptr, row);
     }
 
     fn append_bit(self: *Builder, gpa: Allocator, value: bool) Error!void {
@@ -267,10 +274,12 @@ pub const Builder = struct {
     }
 };
 
-const NumberType = struct {
+/// What values of fixed size are stored as.
+const ValueType = struct {
     const @"i8" = i8;
     const @"i16" = i16;
     const @"i32" = i32;
+    const @"i64" = i64;
     const @"u8" = u8;
     const @"u16" = u16;
     const @"u32" = u32;
@@ -278,7 +287,24 @@ const NumberType = struct {
     const @"i128" = i128;
     const @"f16" = f16;
     const @"f32" = f32;
+    const @"f64" = f64;
+    const date = i32;
+    const time = i64;
+    const timestamp = i64;
 };
+
+/// The value that a text stands for, null when it is none of that type.
+pub fn parse_value(comptime tag: schema.TypeTag, comptime T: type, data_type: DataType, text: []const u8) ?T {
+    return switch (tag) {
+        .i8, .i16, .i32, .i64, .u8, .u16, .u32, .u64, .i128 => infer.parse_integer(T, text),
+        .f16, .f32, .f64 => infer.parse_float(T, text),
+        .date => infer.parse_date(text),
+        .time => (infer.parse_time(text) orelse return null).in_unit(data_type.unit),
+        .timestamp => (infer.parse_timestamp(text) orelse return null).in_unit(data_type.unit),
+        .decimal => @intCast(infer.parse_decimal(text, data_type.precision, @intCast(data_type.scale)) orelse return null),
+        else => @compileError("not of fixed size"),
+    };
+}
 
 /// Whether text can be read as this type at all.
 pub fn is_supported(data_type: DataType) bool {

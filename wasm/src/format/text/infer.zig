@@ -221,8 +221,7 @@ const CalendarReader = struct {
         const month = self.digits(1, 2) orelse return null;
         if (!self.accept(separator)) return null;
         const day = self.digits(1, 2) orelse return null;
-        if (month < 1 or month > 12 or day < 1 or day > days_in_month(year, month)) return null;
-        return days_since_epoch(year, month, day);
+        return date_of(year, month, day);
     }
 
     fn time(self: *CalendarReader) ?Moment {
@@ -280,6 +279,12 @@ const CalendarReader = struct {
         return if (west) -offset else offset;
     }
 };
+
+/// Days since 1970-01-01, null for a day that never was.
+pub inline fn date_of(year: u32, month: u32, day: u32) ?i32 {
+    if (month < 1 or month > 12 or day < 1 or day > days_in_month(year, month)) return null;
+    return days_since_epoch(year, month, day);
+}
 
 fn days_in_month(year: u32, month: u32) u32 {
     const leap = (year % 4 == 0 and year % 100 != 0) or year % 400 == 0;

@@ -1,0 +1,389 @@
+//! Reads a piece of a text file into a query: CSV, or JSON with an object a line.
+//!
+//!     open → [find the first row] → rows … → done          any step may need bytes, rows may have output
+//!
+//!     file  ──────┬──────────────────────────┬────────
+//!               start                       end            bytes of the piece
+//!                  ├──┬───┬── … ──┬──────────┼──┤          its rows: those that begin in it
+//!                  extent.start                 extent.end = the next piece's first row
+//!
+//! Bytes come in windows of the host's size, one behind the other. A window begins with the row that the one
+//! before it cut, so that every row is read from one place in memory, and the few bytes of it are read twice; a
+//! row that does not fit a window is asked for again with twice the bytes, up to `abi.text_row_size_max`. One
+//! window is in memory at a time.
+//!
+//! Rows pass in chunks of 16,384, or fewer where they begin more than `chunk_size` bytes behind the chunk's
+//! first: from the text alone, never from windows. Filters are the query's own steps.
+//!
+//! A piece that must find its first row takes its start to be outside of quotes. Where that was wrong, whatever
+//! follows is wrong too, errors included: the host compares `extent` with the piece before, and reads the piece
+//! again from the exact place.
+const std = @import("std");
+const abi = @import("abi.zig");
+const builder_module = @import("format/text/builder.zig");
+const column_module = @import("core/column.zig");
+const csv_rows = @import("format/text/csv_rows.zig");
+const expression_module = @import("plan/expression.zig");
+const failure = @import("format/text/failure.zig");
+const interrupt = @import("core/interrupt.zig");
+const options_module = @import("format/text/options.zig");
+const pipeline = @import("pipeline.zig");
+const scan_module = @import("scan.zig");
+const schema = @import("core/schema.zig");
+const segments = @import("format/segments.zig");
+const Arena = @import("core/arena.zig").Arena;
+const Builder = builder_module.Builder;
+const Column = column_module.Column;
+const ColumnBuilder = @import("core/column_builder.zig").ColumnBuilder;
+const Query = pipeline.Query;
+const assert = std.debug.assert;
+
+pub const Error = pipeline.Error || failure.Error;
+
+pub const Input = union(enum) {
+    /// Of the file's columns.
+    column: u32,
+    /// One row, repeated.
+    constant: Column,
+};
+
+pub const Options = struct {
+    format: abi.FileFormat,
+    request: abi.TextScanRequest,
+    text: options_module.Options,
+};
+
+/// Bytes of text that pass together, about.
+const chunk_size = builder_module.batch_size_max;
+
+const Stage = enum { start, find, rows, plan, done };
+
+/// Reads rows of its format.
+const Reader = union(enum) {
+    csv: csv_rows.Rows,
+
+    fn read(self: *Reader, text: []const u8, request: csv_rows.Request) Error!csv_rows.Progress {
+        return switch (self.*) {
+            inline else => |*reader| reader.read(text, request),
+        };
+    }
+};
+
+pub const TextScan = struct {
+    gpa: std.mem.Allocator,
+    arena: Arena,
+    query: *Query,
+    request: abi.TextScanRequest,
+    inputs: []const Input,
+    /// Which builder holds the values of an input.
+    places: []const ?u32,
+    /// One per column of the file that is read.
+    builders: []Builder,
+    /// All columns of the file.
+    fields: []const schema.Field = &.{},
+    reader: Reader,
+    stage: Stage = .start,
+    /// What is here of the file, if anything is.
+    window: ?segments.Segment = null,
+    /// What is missing: at most one range.
+    need: ?segments.Range = null,
+    /// Where the next row begins, or the search for the first goes on.
+    offset: u64,
+    /// The rows of the chunk that is being filled, and where the first of them begins.
+    chunk_rows: u32 = 0,
+    chunk_start: u64 = 0,
+    extent: abi.ScanExtent,
+
+    pub fn open(gpa: std.mem.Allocator, query: *Query, inputs: []const Input, options: Options) Error!*TextScan {
+        const self = try gpa.create(TextScan);
+        errdefer gpa.destroy(self);
+        const unknown = abi.ErrorDetail.offset_unknown;
+        self.* = .{
+            .gpa = gpa,
+            .arena = .init(gpa),
+            .query = query,
+            .request = options.request,
+            .inputs = inputs,
+            .places = &.{},
+            .builders = &.{},
+            .reader = undefined,
+            .offset = options.request.start,
+            .extent = .{ .start = unknown, .end = unknown, .row_count = 0 },
+        };
+        self.request.window_size = std.math.clamp(self.request.window_size, window_size_min, abi.text_row_size_max);
+        errdefer self.release();
+        try self.open_inputs(inputs, try self.read_columns(&options.text));
+        try self.open_reader(&options);
+        return self;
+    }
+
+    fn read_columns(self: *TextScan, text: *const options_module.Options) Error![]const schema.Field {
+        return builder_module.read_declared(self.arena.allocator(), text.columns, text.column_count);
+    }
+
+    /// Constants outlive the request that brought them; a column that two inputs name is read once.
+    fn open_inputs(self: *TextScan, inputs: []const Input, fields: []const schema.Field) Error!void {
+        const arena = self.arena.allocator();
+        const copies = try arena.dupe(Input, inputs);
+        const places = try arena.alloc(?u32, inputs.len);
+        const builders = try arena.alloc(Builder, inputs.len);
+        var count: u32 = 0;
+        for (copies, places, self.query.plan.input, 0..) |*input, *place, field, i| {
+            place.* = null;
+            switch (input.*) {
+                .constant => |value| input.* = .{ .constant = try copy_constant(arena, &value, field.type) },
+                .column => |column| {
+                    place.* = for (copies[0..i], places[0..i]) |other, found| {
+                        if (other == .column and other.column == column) break found;
+                    } else null;
+                    if (place.* != null) continue;
+                    builders[count] = try .init(arena, fields[column].type);
+                    place.* = count;
+                    count += 1;
+                },
+            }
+        }
+        self.inputs = copies;
+        self.places = places;
+        self.builders = builders[0..count];
+        self.fields = fields;
+    }
+
+    fn open_reader(self: *TextScan, options: *const Options) Error!void {
+        const arena = self.arena.allocator();
+        const wanted = try arena.alloc(csv_rows.Wanted, self.builders.len);
+        for (self.inputs, self.places, 0..) |input, place, i| if (place) |number| {
+            wanted[number] = .{ .column = input.column, .builder = &self.builders[number], .number = @intCast(i) };
+        };
+        switch (options.format) {
+            .csv => {
+                for (self.fields) |field| if (field.type.is_nested()) return error.NotSupported;
+                self.reader = .{ .csv = try .init(self.gpa, arena, .{
+                    .dialect = .{
+                        .delimiter = options.text.delimiter,
+                        .quote = options.text.quote,
+                        .escape = options.text.escape,
+                    },
+                    .null_strings = try options_module.copy_null_strings(&options.text, arena),
+                    .fields = self.fields,
+                    .wanted = wanted,
+                    .checks_text = true,
+                }) };
+            },
+            else => return error.NotSupported,
+        }
+    }
+
+    pub fn close(self: *TextScan) void {
+        const gpa = self.gpa;
+        self.release();
+        gpa.destroy(self);
+    }
+
+    fn release(self: *TextScan) void {
+        for (self.builders) |*builder| builder.deinit(self.gpa);
+        self.arena.deinit();
+    }
+
+    // ---- bytes ----
+
+    pub fn add_segment(self: *TextScan, segment: segments.Segment) Error!void {
+        const need = self.need orelse return not_asked();
+        if (segment.offset != need.offset or segment.bytes.len != need.size) return not_asked();
+        self.window = segment;
+        self.need = null;
+    }
+
+    /// What is here from `offset` on.
+    fn text_from(self: *const TextScan, offset: u64) []const u8 {
+        const window = self.window orelse return &.{};
+        if (offset < window.offset or offset > window.end()) return &.{};
+        return window.bytes[@intCast(offset - window.offset)..];
+    }
+
+    fn is_last(self: *const TextScan) bool {
+        const window = self.window orelse return false;
+        return window.end() == self.request.file_size;
+    }
+
+    /// Asks for the bytes from `offset` on, more of them than are here.
+    fn ask(self: *TextScan, offset: u64) Error!scan_module.Progress {
+        const here: u64 = self.text_from(offset).len;
+        if (here >= abi.text_row_size_max) return self.fail_large(offset);
+        var size: u64 = self.request.window_size;
+        if (offset < self.request.end) size = @min(size, self.request.end +| abi.text_overhang - offset);
+        size = @min(@max(size, 2 * here), abi.text_row_size_max, self.request.file_size - offset);
+        assert(size > here or self.request.file_size == offset);
+        self.window = null;
+        self.need = .{ .offset = offset, .size = size };
+        return .need_bytes;
+    }
+
+    fn fail_large(self: *const TextScan, offset: u64) Error {
+        interrupt.describe("a row of more than {d} bytes", .{abi.text_row_size_max});
+        interrupt.describe_offset(offset);
+        interrupt.describe_row(self.extent.row_count);
+        return error.TooLarge;
+    }
+
+    // ---- steps ----
+
+    pub fn step(self: *TextScan) Error!scan_module.Progress {
+        if (self.need != null and self.stage != .plan) return not_fetched();
+        while (true) switch (self.stage) {
+            .start => self.begin(),
+            .plan => return self.plan_all(),
+            .find => if (!try self.find_row()) return self.ask(self.offset),
+            .rows => {
+                const has_rows = try self.read_rows();
+                if (self.query.saturated) return self.finish();
+                if (self.stage == .done) return self.finish();
+                if (self.query.pending.items.len > 0) return .output;
+                if (!has_rows) return self.ask(self.offset);
+            },
+            .done => return .done,
+        };
+    }
+
+    fn begin(self: *TextScan) void {
+        if (self.request.flags & abi.scan_plan_only != 0) {
+            self.stage = .plan;
+        } else if (self.request.flags & abi.text_exact_start != 0 or self.request.start == 0) {
+            self.start_rows(self.request.start);
+        } else {
+            self.offset = self.request.start - 1;
+            self.stage = .find;
+        }
+    }
+
+    fn start_rows(self: *TextScan, offset: u64) void {
+        self.offset = offset;
+        self.chunk_start = offset;
+        self.extent.start = offset;
+        self.stage = .rows;
+    }
+
+    /// Looks for the end of a line; false when more must be here to tell.
+    fn find_row(self: *TextScan) Error!bool {
+        const text = self.text_from(self.offset);
+        if (text.len == 0 and self.offset < self.request.file_size) return false;
+        const found = try find_line_end(text, self.is_last());
+        if (found) |position| {
+            self.start_rows(self.offset + position);
+            return true;
+        }
+        if (self.offset + text.len - (self.request.start - 1) > abi.text_row_size_max) return self.fail_large(self.request.start);
+        // What was looked at is not needed again, except a CR that may have its LF.
+        self.offset += text.len - @intFromBool(text.len > 0 and text[text.len - 1] == '\r');
+        self.window = null;
+        return false;
+    }
+
+    /// Reads what is here; false when that is not enough. At the end of the piece `stage` is `done`.
+    fn read_rows(self: *TextScan) Error!bool {
+        if (self.offset >= self.request.end or self.offset == self.request.file_size) {
+            try self.pass_chunk();
+            self.extent.end = self.offset;
+            self.stage = .done;
+            return true;
+        }
+        const text = self.text_from(self.offset);
+        if (text.len == 0) return false;
+        const limit = @min(self.request.end, self.chunk_start +| chunk_size);
+        if (self.offset >= limit) {
+            try self.pass_chunk();
+            return true;
+        }
+        self.set_origin();
+        const progress = try self.reader.read(text, .{
+            .start = 0,
+            .limit = std.math.cast(usize, limit - self.offset) orelse std.math.maxInt(usize),
+            .is_last = self.is_last(),
+            .row_count_max = expression_module.chunk_rows - self.chunk_rows,
+        });
+        self.offset += progress.position;
+        self.chunk_rows += progress.row_count;
+        self.extent.row_count += progress.row_count;
+        if (progress.state == .full) try self.pass_chunk();
+        return progress.state != .short;
+    }
+
+    fn set_origin(self: *TextScan) void {
+        switch (self.reader) {
+            inline else => |*reader| reader.origin = .{ .offset = self.offset, .is_whole = false },
+        }
+    }
+
+    /// Rows of the chunk go into the query, and the next chunk begins.
+    fn pass_chunk(self: *TextScan) Error!void {
+        defer self.chunk_start = self.offset;
+        if (self.chunk_rows == 0) return;
+        try self.query.begin_chunk();
+        const arena = self.query.scratch.allocator();
+        const columns = try arena.alloc(Column, self.inputs.len);
+        for (columns, self.inputs, self.places, self.query.plan.input) |*column, input, place, field| {
+            column.* = if (place) |number|
+                try self.builders[number].finish(self.gpa)
+            else
+                try scan_module.repeated(arena, &input.constant, self.chunk_rows);
+            column.type = field.type;
+        }
+        try self.query.run_chunk(.{ .row_count = self.chunk_rows, .columns = columns }, 0);
+        for (self.builders) |*builder| builder.clear();
+        self.chunk_rows = 0;
+    }
+
+    fn finish(self: *TextScan) Error!scan_module.Progress {
+        self.stage = .done;
+        self.window = null;
+        try self.query.settle_output();
+        return .done;
+    }
+
+    /// Says the bytes of the piece, as its windows would be if rows were cut nowhere.
+    fn plan_all(self: *TextScan) scan_module.Progress {
+        const end = @min(self.request.end +| abi.text_overhang, self.request.file_size);
+        const size = @min(self.request.window_size, end -| self.offset);
+        self.need = .{ .offset = self.offset, .size = size };
+        self.offset += size;
+        if (self.offset >= end) self.stage = .done;
+        return if (size > 0) .need_bytes else .done;
+    }
+};
+
+/// The least that is asked for at once.
+const window_size_min = 4096;
+
+fn copy_constant(arena: std.mem.Allocator, value: *const Column, data_type: schema.DataType) Error!Column {
+    var builder: ColumnBuilder = try .init(arena, data_type);
+    if (value.is_valid(0)) try builder.append_range(value, 0, 1) else try builder.append_nulls(1);
+    return builder.finish(arena);
+}
+
+/// The byte behind the first line end; null when there is none, or it may be half of a CR LF.
+fn find_line_end(text: []const u8, is_last: bool) interrupt.Error!?usize {
+    var at: usize = 0;
+    while (at < text.len) {
+        try interrupt.check();
+        const end = @min(text.len, at + 64 * 1024);
+        const found = std.mem.findAny(u8, text[at..end], "\r\n") orelse {
+            at = end;
+            continue;
+        };
+        at += found + 1;
+        if (text[at - 1] == '\n') return at;
+        if (at == text.len) return if (is_last) at else null;
+        return at + @intFromBool(text[at] == '\n');
+    }
+    return if (is_last) text.len else null;
+}
+
+fn not_asked() error{InvalidPlan} {
+    interrupt.describe("bytes that a scan of text did not ask for", .{});
+    return error.InvalidPlan;
+}
+
+fn not_fetched() error{InvalidPlan} {
+    interrupt.describe("the host has not fetched what was asked for", .{});
+    return error.InvalidPlan;
+}
