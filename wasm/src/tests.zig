@@ -60,6 +60,10 @@ test {
     _ = @import("format/text/json.zig");
     _ = @import("format/text/json_fuzz.zig");
     _ = @import("format/text/options.zig");
+    _ = @import("format/text/json_layout.zig");
+    _ = @import("format/text/json_rows.zig");
+    _ = @import("format/text/json_scanner.zig");
+    _ = @import("format/text/json_values.zig");
     _ = @import("format/text/tokenizer.zig");
     _ = @import("format/text/values.zig");
     _ = @import("format/text/csv_layout.zig");

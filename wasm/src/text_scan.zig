@@ -23,11 +23,13 @@ const abi = @import("abi.zig");
 const builder_module = @import("format/text/builder.zig");
 const column_module = @import("core/column.zig");
 const csv_rows = @import("format/text/csv_rows.zig");
+const json_rows = @import("format/text/json_rows.zig");
 const expression_module = @import("plan/expression.zig");
 const failure = @import("format/text/failure.zig");
 const interrupt = @import("core/interrupt.zig");
 const options_module = @import("format/text/options.zig");
 const pipeline = @import("pipeline.zig");
+const rows_module = @import("format/text/rows.zig");
 const scan_module = @import("scan.zig");
 const schema = @import("core/schema.zig");
 const segments = @import("format/segments.zig");
@@ -61,8 +63,24 @@ const Stage = enum { start, find, rows, plan, done };
 /// Reads rows of its format.
 const Reader = union(enum) {
     csv: csv_rows.Rows,
+    json: json_rows.Rows,
 
-    fn read(self: *Reader, text: []const u8, request: csv_rows.Request) Error!csv_rows.Progress {
+    fn close(self: *Reader) void {
+        switch (self.*) {
+            .csv => {},
+            .json => |*reader| reader.deinit(),
+        }
+    }
+
+    /// The builders are empty again, and the next row begins there.
+    fn begin_batch(self: *Reader, offset: u64) void {
+        switch (self.*) {
+            .csv => {},
+            .json => |*reader| reader.begin_batch(offset),
+        }
+    }
+
+    fn read(self: *Reader, text: []const u8, request: rows_module.Request) Error!rows_module.Progress {
         return switch (self.*) {
             inline else => |*reader| reader.read(text, request),
         };
@@ -81,7 +99,8 @@ pub const TextScan = struct {
     builders: []Builder,
     /// All columns of the file.
     fields: []const schema.Field = &.{},
-    reader: Reader,
+    /// Null until the scan is open.
+    reader: ?Reader = null,
     stage: Stage = .start,
     /// What is here of the file, if anything is.
     window: ?segments.Segment = null,
@@ -92,6 +111,8 @@ pub const TextScan = struct {
     /// The rows of the chunk that is being filled, and where the first of them begins.
     chunk_rows: u32 = 0,
     chunk_start: u64 = 0,
+    /// Rows of a chunk at most: fewer where a row has many columns, however short its text.
+    chunk_row_limit: u32 = expression_module.chunk_rows,
     extent: abi.ScanExtent,
 
     pub fn open(gpa: std.mem.Allocator, query: *Query, inputs: []const Input, options: Options) Error!*TextScan {
@@ -106,7 +127,6 @@ pub const TextScan = struct {
             .inputs = inputs,
             .places = &.{},
             .builders = &.{},
-            .reader = undefined,
             .offset = options.request.start,
             .extent = .{ .start = unknown, .end = unknown, .row_count = 0 },
         };
@@ -151,7 +171,7 @@ pub const TextScan = struct {
 
     fn open_reader(self: *TextScan, options: *const Options) Error!void {
         const arena = self.arena.allocator();
-        const wanted = try arena.alloc(csv_rows.Wanted, self.builders.len);
+        const wanted = try arena.alloc(rows_module.Wanted, self.builders.len);
         for (self.inputs, self.places, 0..) |input, place, i| if (place) |number| {
             wanted[number] = .{ .column = input.column, .builder = &self.builders[number], .number = @intCast(i) };
         };
@@ -170,8 +190,15 @@ pub const TextScan = struct {
                     .checks_text = true,
                 }) };
             },
-            else => return error.NotSupported,
+            .ndjson => self.reader = .{ .json = try .init(self.gpa, arena, .{
+                .layout = .lines,
+                .fields = self.fields,
+                .wanted = wanted,
+                .checks_text = true,
+            }) },
+            .parquet => unreachable, // `scan_request` has looked
         }
+        self.chunk_row_limit = @min(self.chunk_row_limit, builder_module.row_limit(self.builders));
     }
 
     pub fn close(self: *TextScan) void {
@@ -181,6 +208,7 @@ pub const TextScan = struct {
     }
 
     fn release(self: *TextScan) void {
+        if (self.reader) |*reader| reader.close();
         for (self.builders) |*builder| builder.deinit(self.gpa);
         self.arena.deinit();
     }
@@ -259,6 +287,7 @@ pub const TextScan = struct {
     fn start_rows(self: *TextScan, offset: u64) void {
         self.offset = offset;
         self.chunk_start = offset;
+        self.reader.?.begin_batch(offset);
         self.extent.start = offset;
         self.stage = .rows;
     }
@@ -295,11 +324,11 @@ pub const TextScan = struct {
             return true;
         }
         self.set_origin();
-        const progress = try self.reader.read(text, .{
+        const progress = try self.reader.?.read(text, .{
             .start = 0,
             .limit = std.math.cast(usize, limit - self.offset) orelse std.math.maxInt(usize),
             .is_last = self.is_last(),
-            .row_count_max = expression_module.chunk_rows - self.chunk_rows,
+            .row_count_max = self.chunk_row_limit - self.chunk_rows,
         });
         self.offset += progress.position;
         self.chunk_rows += progress.row_count;
@@ -309,14 +338,15 @@ pub const TextScan = struct {
     }
 
     fn set_origin(self: *TextScan) void {
-        switch (self.reader) {
+        switch (self.reader.?) {
             inline else => |*reader| reader.origin = .{ .offset = self.offset, .is_whole = false },
         }
     }
 
     /// Rows of the chunk go into the query, and the next chunk begins.
     fn pass_chunk(self: *TextScan) Error!void {
-        defer self.chunk_start = self.offset;
+        self.chunk_start = self.offset;
+        defer self.reader.?.begin_batch(self.offset);
         if (self.chunk_rows == 0) return;
         try self.query.begin_chunk();
         const arena = self.query.scratch.allocator();

@@ -1,9 +1,12 @@
 //! What a text file looks like, from its first bytes: `abi.TextSniffed` and the settled options behind it.
 const std = @import("std");
 const abi = @import("abi.zig");
+const builder_module = @import("format/text/builder.zig");
 const csv_layout = @import("format/text/csv_layout.zig");
 const failure = @import("format/text/failure.zig");
+const infer = @import("format/text/infer.zig");
 const interrupt = @import("core/interrupt.zig");
+const json_layout = @import("format/text/json_layout.zig");
 const options_module = @import("format/text/options.zig");
 const schema = @import("core/schema.zig");
 const Arena = @import("core/arena.zig").Arena;
@@ -17,7 +20,8 @@ pub fn sniff(gpa: std.mem.Allocator, format: abi.FileFormat, head: []const u8, o
     defer arena.deinit();
     const found = switch (format) {
         .csv => try sniff_csv(arena.allocator(), head, options, is_whole),
-        .ndjson, .parquet => return refuse(),
+        .ndjson => try sniff_json(gpa, arena.allocator(), head, options, is_whole),
+        .parquet => return refuse(),
     };
     var answer: std.ArrayList(u8) = .empty;
     errdefer answer.deinit(gpa);
@@ -50,4 +54,45 @@ fn sniff_csv(arena: std.mem.Allocator, head: []const u8, options: Options, is_wh
         .options = settled,
         .fields = layout.fields,
     };
+}
+
+/// A column of which only NULLs were seen may turn out to be anything further on, and text holds anything.
+fn sniff_json(gpa: std.mem.Allocator, arena: std.mem.Allocator, head: []const u8, options: Options, is_whole: bool) failure.Error!Found {
+    const rows_start: usize = if (std.mem.startsWith(u8, head, csv_layout.byte_order_mark)) csv_layout.byte_order_mark.len else 0;
+    var settled = options;
+    settled.json_layout = .lines;
+    if (options.column_count > 0) {
+        const fields = try builder_module.read_declared(arena, options.columns, options.column_count);
+        return .{ .rows_start = rows_start, .row_count = 0, .options = settled, .fields = fields };
+    }
+    // A character that the head cuts is not its fault.
+    const end = if (is_whole) head.len else 1 + (std.mem.findScalarLast(u8, head, '\n') orelse return no_row(head.len));
+    if (try infer.find_invalid_utf8(head[0..end])) |at| return (failure.Origin{}).fail(head, at, "not valid UTF-8", .{});
+    const found = try json_layout.find(gpa, arena, try .init(head[0..end], .lines), .{
+        .infer_types = options.infer_types,
+        .is_whole = is_whole,
+        .row_count_max = abi.text_sample_rows,
+    });
+    if (found.row_count == 0 and !is_whole) return no_row(head.len);
+    const fields = try arena.dupe(schema.Field, found.fields);
+    const is_all = is_whole and found.row_count < abi.text_sample_rows;
+    if (!is_all) for (fields) |*field| {
+        field.type = try without_null(arena, field.type);
+    };
+    return .{ .rows_start = rows_start, .row_count = found.row_count, .options = settled, .fields = fields };
+}
+
+fn no_row(size: usize) error{TooLarge} {
+    interrupt.describe("no row ends within the first {d} bytes", .{size});
+    return error.TooLarge;
+}
+
+fn without_null(arena: std.mem.Allocator, data_type: schema.DataType) error{OutOfMemory}!schema.DataType {
+    if (data_type.tag == .null) return .of(.utf8);
+    if (!data_type.is_nested()) return data_type;
+    var copy = data_type;
+    const children = try arena.dupe(schema.Field, data_type.children);
+    for (children) |*child| child.type = try without_null(arena, child.type);
+    copy.children = children;
+    return copy;
 }

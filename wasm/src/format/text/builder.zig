@@ -95,6 +95,30 @@ pub const Builder = struct {
         }
     }
 
+    /// The same, whatever state an append left that broke off midway.
+    pub fn rewind(self: *Builder, row_count: u32) void {
+        self.row_count = row_count;
+        if (self.has_null) shrink(&self.validity, bitmap.size(row_count));
+        switch (self.type.layout()) {
+            .none => {},
+            .bits => shrink(&self.data, bitmap.size(row_count)),
+            .bytes => {
+                shrink(&self.offsets, row_count + 1);
+                shrink(&self.data, if (row_count == 0) 0 else self.offsets.items[row_count]);
+            },
+            .list => {
+                shrink(&self.offsets, row_count + 1);
+                self.children[0].rewind(if (row_count == 0) 0 else self.offsets.items[row_count]);
+            },
+            .structure => for (self.children) |*child| child.rewind(row_count),
+            else => shrink(&self.data, @intCast(row_count * self.type.value_size())),
+        }
+    }
+
+    fn shrink(list: anytype, size: usize) void {
+        if (size < list.items.len) list.shrinkRetainingCapacity(size);
+    }
+
     /// Room for `row_count` further rows, where their size is known beforehand.
     pub fn reserve(self: *Builder, gpa: Allocator, row_count: u32) error{OutOfMemory}!void {
         switch (self.type.layout()) {
@@ -337,6 +361,13 @@ pub fn row_size_min(data_type: DataType) u64 {
 pub fn batch_row_limit(fields: []const Field) u32 {
     var size: u64 = 1;
     for (fields) |field| size += row_size_min(field.type);
+    return @intCast(std.math.clamp(batch_size_max / size, 1, batch_row_count_max));
+}
+
+/// The same for builders.
+pub fn row_limit(builders: []const Builder) u32 {
+    var size: u64 = 1;
+    for (builders) |*builder| size += row_size_min(builder.type);
     return @intCast(std.math.clamp(batch_size_max / size, 1, batch_row_count_max));
 }
 

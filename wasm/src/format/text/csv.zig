@@ -34,6 +34,7 @@ const csv_rows = @import("csv_rows.zig");
 const failure = @import("failure.zig");
 const interrupt = @import("../../core/interrupt.zig");
 const options_module = @import("options.zig");
+const rows_module = @import("rows.zig");
 const schema = @import("../../core/schema.zig");
 const Arena = @import("../../core/arena.zig").Arena;
 const Batch = column_module.Batch;
@@ -66,7 +67,7 @@ pub const Reader = struct {
         const layout: Layout = try .find(arena.allocator(), text, options, .{});
         const fields = layout.fields;
         const builders = try arena.allocator().alloc(Builder, fields.len);
-        const wanted = try arena.allocator().alloc(csv_rows.Wanted, fields.len);
+        const wanted = try arena.allocator().alloc(rows_module.Wanted, fields.len);
         for (builders, wanted, fields, 0..) |*builder, *column, field, i| {
             builder.* = try .init(arena.allocator(), field.type);
             column.* = .{ .column = @intCast(i), .builder = builder, .number = @intCast(i) };

@@ -14,6 +14,7 @@ const csv_marks = @import("csv_marks.zig");
 const failure = @import("failure.zig");
 const infer = @import("infer.zig");
 const interrupt = @import("../../core/interrupt.zig");
+const rows_module = @import("rows.zig");
 const schema = @import("../../core/schema.zig");
 const tokenizer_module = @import("tokenizer.zig");
 const values = @import("values.zig");
@@ -23,32 +24,12 @@ const Dialect = tokenizer_module.Dialect;
 const Error = failure.Error;
 const Field = schema.Field;
 const Origin = failure.Origin;
+const Progress = rows_module.Progress;
+const Request = rows_module.Request;
 const Span = tokenizer_module.Span;
 const Tokenizer = tokenizer_module.Tokenizer;
+const Wanted = rows_module.Wanted;
 const assert = std.debug.assert;
-
-/// A column of the text, where its values go, and what errors call it.
-pub const Wanted = struct { column: u32, builder: *Builder, number: u32 };
-
-pub const Request = struct {
-    start: usize,
-    /// Rows that begin here or behind are not read. May lie behind the text.
-    limit: usize,
-    /// The text ends where the file does.
-    is_last: bool,
-    row_count_max: u32,
-};
-
-pub const State = enum {
-    /// As many rows as were asked for.
-    full,
-    /// The next row begins at the limit or behind it, or there is none.
-    limit,
-    /// The next row is not all here.
-    short,
-};
-
-pub const Progress = struct { position: usize, row_count: u32, state: State };
 
 /// Marks that are found at once: they and the text between them stay in the cache.
 const mark_count = 4096;
