@@ -10,8 +10,8 @@ import pytest
 from querymode import QueryMode, _abi
 from querymode._abi import FileFormat
 from querymode.engine.instance import Instance
+from querymode.engine.plan_bytes import encode_bound, encode_limit, encode_plan
 from querymode.errors import QueryModeError
-from querymode.plan.step_bytes import encode_bound, encode_limit, encode_plan
 from querymode.types import FLOAT64, INT64
 from tests.formats.text_pieces import open_text, options, places_of, read_rows, run_piece
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from querymode import _abi
 from querymode._abi import FileFormat, OutputState
-from querymode.plan.step_bytes import encode_plan
+from querymode.engine.plan_bytes import encode_plan
 from querymode.qmcb import columnar_batch_to_rows, decode_columnar_batch
 from querymode.types import decode_type
 
