@@ -3,8 +3,9 @@
 //!     batch → chunks of some thousand rows → filter · project · limit → collector → QMCB, or lent columns
 //!                                  ↘ aggregate · sort (until the input ends) ↗
 //!
-//! A join may make several chunks of one; each runs through the steps behind it before the next is
-//! made. A `build` ends a plan without an answer: its table is what other plans name.
+//! A step may make several chunks of one; each runs through the steps behind it before the next is
+//! made. Which steps there are, operator/registry.zig knows: here they are called by what they all have in
+//! common (operator/protocol.zig), and none is named.
 //!
 //! A `Query` owns all its memory and gives it back when it closes. What it produced waits, encoded or with
 //! the builders that hold it, in `pending`; the host takes one piece per call and it stays valid until the
@@ -690,6 +691,27 @@ fn take_columns(arena: std.mem.Allocator, columns: []const Column, rows: []const
     const taken = try arena.alloc(Column, columns.len);
     for (taken, columns) |*to, *from| to.* = try take_rows(arena, from, rows);
     return taken;
+}
+
+test "steps say what they hold" {
+    const gpa = std.testing.allocator;
+    // x int64, sorted, without a limit
+    const head = [_]u8{ 'Q', 'M', 'P', 'L', abi.version, 0, 0, 0, 0, 0, 1, 0, 1, 0, 'x', 1, 1, 0 };
+    const no_limit: [8]u8 = @splat(0xFF);
+    const sort = [_]u8{ 4, 1, 0, 0, 0, 1, 0, 0 } ++ no_limit;
+    const query: *Query = try .open(gpa, &(head ++ sort), &.{});
+    defer query.close();
+    try std.testing.expectEqual(0, query.state_size());
+    const values: [1000]i64 align(16) = @splat(7);
+    const column: Column = .{ .type = .of(.i64), .row_count = values.len, .data = std.mem.sliceAsBytes(&values) };
+    for (1..3) |round| {
+        _ = try query.push(.{ .row_count = values.len, .columns = &.{column} });
+        try std.testing.expectEqual(round * @sizeOf(@TypeOf(values)), query.state_size());
+    }
+    // The next lane begins with nothing.
+    try std.testing.expectEqual(2 * values.len, (try query.finish()).row_count);
+    _ = try query.push(.{ .row_count = 1, .columns = &.{try column.view(gpa, 0, 1)} });
+    try std.testing.expectEqual(8, query.state_size());
 }
 
 test "lent columns stay while others are collected" {

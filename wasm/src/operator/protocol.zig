@@ -26,7 +26,6 @@
 //!     predicate · picks · mark_used · trace_keys · only_extremes · hands_on_states · order
 //!                            what plan/ may ask of its Step: see `Rule`
 const std = @import("std");
-const abi = @import("../abi.zig");
 const column_module = @import("../core/column.zig");
 const demand = @import("../plan/demand.zig");
 const expression_module = @import("../plan/expression.zig");
