@@ -15,7 +15,7 @@ Nothing here looks at values.
 
 from __future__ import annotations
 
-from querymode._abi import TYPE_DEPTH_MAX, TimeUnit, TypeTag
+from querymode._abi import TYPE_DEPTH_MAX, VALUE_SIZE_MAX, TimeUnit, TypeTag
 from querymode.errors import error
 
 TYPE_CHECKING = False
@@ -182,6 +182,8 @@ def _check(data_type: DataType) -> None:
         raise _refused(data_type, "only decimals have precision and scale")
     if not 0 <= data_type.width <= _U32_MAX or (data_type.width and tag not in _WITH_WIDTH):
         raise _refused(data_type, "a width fits 32 bits and belongs to fixed_binary and vectors")
+    if data_type.width * _VECTORS.get(tag, 1) > VALUE_SIZE_MAX:
+        raise _refused(data_type, f"a value takes at most {VALUE_SIZE_MAX:,} bytes")
     if data_type.unit and tag not in (TypeTag.TIME, TypeTag.TIMESTAMP):
         raise _refused(data_type, "only time and timestamp have a unit")
     if data_type.zone and (tag != TypeTag.TIMESTAMP or len(_utf8(data_type.zone)) > _U8_MAX):
@@ -395,6 +397,8 @@ def decode_type_parameters(
         return _decode_decimal(buffer, position)
     if tag in _WITH_WIDTH:
         width = int.from_bytes(_take(buffer, position, 4), "little")
+        if width * _VECTORS.get(tag, 1) > VALUE_SIZE_MAX:
+            raise _invalid(f"a value of {tag.name.lower()} of {width:,} is too large", position)
         return DataType(tag, width=width), position + 4
     if tag == TypeTag.TIME:
         return DataType(tag, unit=_decode_unit(buffer, position)), position + 1

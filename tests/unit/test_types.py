@@ -22,10 +22,10 @@ NAMES = st.text(st.characters(codec="utf-8"), max_size=8)
 LEAVES: st.SearchStrategy[DataType] = st.one_of(
     st.sampled_from(list(types.PLAIN_TYPES.values())),
     st.builds(types.decimal, st.integers(1, 38), st.integers(-38, 38)),
-    st.builds(types.fixed_binary, st.integers(0, 2**32 - 1)),
+    st.builds(types.fixed_binary, st.integers(0, 2**31 - 1)),
     st.builds(types.time, UNITS),
     st.builds(types.timestamp, UNITS, st.sampled_from(ZONES)),
-    st.builds(types.vector, st.integers(0, 2**32 - 1), half=st.booleans()),
+    st.builds(types.vector, st.integers(0, 2**29 - 1), half=st.booleans()),
 )
 
 

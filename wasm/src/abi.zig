@@ -26,12 +26,15 @@ pub const expression_depth_max: u32 = 200;
 pub const column_count_max: u32 = 65_535;
 /// Rows of one batch: QMCB's row count is a u32.
 pub const row_count_max: u32 = 0xFFFF_FFFF;
+/// Bytes of one value of a fixed width. Twice that still fits 32 bits, and none that is larger could be read:
+/// a file's widths and Arrow's are signed numbers of 32 bits.
+pub const value_size_max: u32 = 0x7FFF_FFFF;
 
 /// Bands: 1xx the request is wrong, 2xx the data is wrong, 3xx a resource ran out, 9xx we are.
 pub const Status = enum(u32) {
     ok = 0,
     invalid_plan = 100,
-    column_not_found = 101,
+    // 101 was column_not_found: the host knows the columns before the engine does.
     invalid_filter = 102,
     invalid_aggregate = 103,
     /// A value left its type's range while computing: overflow, a cast that does not fit.
@@ -672,6 +675,7 @@ pub const constants = .{
     .{ "EXPRESSION_DEPTH_MAX", expression_depth_max },
     .{ "COLUMN_COUNT_MAX", column_count_max },
     .{ "ROW_COUNT_MAX", row_count_max },
+    .{ "VALUE_SIZE_MAX", value_size_max },
     .{ "SCAN_VERIFY_CRC", scan_verify_crc },
     .{ "SCAN_FILTER_FIRST", scan_filter_first },
     .{ "SCAN_PLAN_ONLY", scan_plan_only },

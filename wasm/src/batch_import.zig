@@ -224,7 +224,10 @@ fn import_type(given: Descriptor) Error!DataType {
             data_type.precision = given.precision;
             data_type.scale = given.scale;
         },
-        .fixed_binary, .f32vec, .f16vec => data_type.width = given.width,
+        .fixed_binary, .f32vec, .f16vec => {
+            data_type.width = given.width;
+            if (data_type.value_size() > abi.value_size_max) return refuse("values of {d} bytes", .{data_type.value_size()});
+        },
         .time, .timestamp => data_type.unit = given.unit,
         else => {},
     }

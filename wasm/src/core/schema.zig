@@ -193,8 +193,10 @@ pub fn read_type_parameters(cursor: *Cursor, arena: std.mem.Allocator, tag: Type
             if (result.precision == 0 or result.precision > decimal_precision_max) return error.InvalidFormat;
             if (@abs(result.scale) > decimal_precision_max) return error.InvalidFormat;
         },
-        .fixed_binary => result.width = try cursor.read_int(u32),
-        .f32vec, .f16vec => result.width = try cursor.read_int(u32),
+        .fixed_binary, .f32vec, .f16vec => {
+            result.width = try cursor.read_int(u32);
+            if (result.value_size() > abi.value_size_max) return error.InvalidFormat;
+        },
         .time => result.unit = try cursor.read_enum(TimeUnit),
         .timestamp => {
             result.unit = try cursor.read_enum(TimeUnit);
@@ -330,6 +332,27 @@ test "type parameters round trip" {
         try std.testing.expect(back.eql(data_type));
         try std.testing.expectEqual(0, cursor.remaining());
     }
+}
+
+test "a value of more than 2 GiB is refused" {
+    var arena: Arena = .init(std.testing.allocator);
+    defer arena.deinit();
+    const Case = struct { tag: TypeTag, most: u32 };
+    const cases = [_]Case{
+        .{ .tag = .fixed_binary, .most = 0x7FFF_FFFF },
+        .{ .tag = .f32vec, .most = 0x1FFF_FFFF },
+        .{ .tag = .f16vec, .most = 0x3FFF_FFFF },
+    };
+    for (cases) |case| for ([_]u32{ case.most, case.most + 1, 0xFFFF_FFFF }) |width| {
+        const bytes: [4]u8 = @bitCast(std.mem.nativeToLittle(u32, width));
+        var cursor: Cursor = .init(&bytes);
+        const found = read_type_parameters(&cursor, arena.allocator(), case.tag, 0);
+        if (width == case.most) {
+            try std.testing.expectEqual(width, (try found).width);
+        } else {
+            try std.testing.expectError(error.InvalidFormat, found);
+        }
+    };
 }
 
 test "a type nested too deep is refused" {
