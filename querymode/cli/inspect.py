@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from querymode.cli.rows import open_table
 from querymode.errors import column_not_found, error
-from querymode.format.parquet.report import FileReport
+from querymode.frame.report import report_of
 from querymode.output.cells import dump_json, printable, shortened, to_json, to_text
 from querymode.output.text_table import is_terminal, print_table
-from querymode.plan.nodes import Scan
-from querymode.table.files import FileTable
 from querymode.types import is_nested
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from querymode.format.parquet.report import SchemaNode
-    from querymode.frame.frame import DataFrame
+    from querymode.format.parquet.report import FileReport, SchemaNode, TableReport
 
 #: Lines of a list of files, nodes, row groups, chunks or pages, unless somebody picked them.
 LINES_MAX = 40
@@ -48,54 +47,43 @@ class Picked:
         """Whether the path, or one that it lies in, is picked."""
         return not self.columns or any(f"{path}.".startswith(f"{name}.") for name in self.columns)
 
-    def check(self, table: FileTable) -> None:
+    def check(self, table: TableReport) -> None:
         """Whatever was named must be in some file."""
-        count = max(file.footer.row_group_count for file in table.files)
+        count = table.row_group_count()
         for number in self.row_groups:
             if number >= count:
                 raise error(
                     "QUERY_FAILED", f"there is no row group {number}; there are {count}, counted from 0"
                 )
         if self.columns:
-            reports = [FileReport(file) for file in table.files]
-            paths = dict.fromkeys(path for report in reports for path in _paths(report.schema))
+            paths = table.paths()
             for name in self.columns:
                 if name not in paths:
                     raise column_not_found(name, paths)
 
 
-def _paths(nodes: Iterable[SchemaNode]) -> Iterator[str]:
-    for node in nodes:
-        yield node.path
-        yield from _paths(node.children)
-
-
 def run_inspect(paths: list[str], picked: Picked, *, as_json: bool) -> None:
-    frame = open_table(paths)
-    assert isinstance(frame._node, Scan)
-    table = frame._node.source.evidence
-    assert table is not None
+    table = report_of(open_table(paths))
     picked.check(table)
     if as_json:
-        _print_json(frame, table, picked)
-    elif len(table.files) == 1:
-        _print_file(FileReport(table.files[0]), picked)
+        _print_json(table, picked)
+    elif table.file_count == 1:
+        _print_file(next(table.files()), picked)
     else:
-        _print_files(frame, table, picked)
+        _print_files(table, picked)
 
 
 # ---- JSON ----
 
 
-def _print_json(frame: DataFrame, table: FileTable, picked: Picked) -> None:
+def _print_json(table: TableReport, picked: Picked) -> None:
     head = {
         "row_count": table.row_count,
-        "schema": [{"name": name, "type": str(data_type)} for name, data_type in frame.schema],
+        "schema": [{"name": name, "type": str(data_type)} for name, data_type in table.schema],
     }
     start = dump_json(head)[:-1] + ', "files": [\n'
-    # One at a time: what is known of thousands of files need not be in memory at once.
-    for file in table.files:
-        text = dump_json(to_json(_file(FileReport(file), picked)))
+    for report in table.files():
+        text = dump_json(to_json(_file(report, picked)))
         print(start + text, end="")
         start = ",\n"
     print("]}")
@@ -124,28 +112,28 @@ def _row_group(report: FileReport, number: int, leaves: list[int], picked: Picke
 # ---- text ----
 
 
-def _print_files(frame: DataFrame, table: FileTable, picked: Picked) -> None:
-    print(f"{len(table.files):,} files, {table.row_count:,} rows")
+def _print_files(table: TableReport, picked: Picked) -> None:
+    print(f"{table.file_count:,} files, {table.row_count:,} rows")
     print("\nschema")
     _print_cut(
         ["column", "type"],
-        [(printable(name), str(data_type)) for name, data_type in frame.schema],
+        [(printable(name), str(data_type)) for name, data_type in table.schema],
         [False, False],
     )
     print("\nfiles")
     numbers = [
         (printable(file.name), file.footer.row_count, file.footer.row_group_count, file.footer.file_size)
-        for file in table.files[: LINES_MAX + 1]
+        for file in islice(table.files(), LINES_MAX + 1)
     ]
     rows = [(name, *(f"{number:,}" for number in counts)) for name, *counts in numbers]
     titles = ["file", "rows", "row groups", "bytes"]
-    _print_cut(titles, rows, [False, True, True, True], len(table.files))
+    _print_cut(titles, rows, [False, True, True, True], table.file_count)
     if not picked.has_choice and not picked.pages:
         print("\ninspect one of them, or pick with --row-group or --column, to see row groups and columns")
         return
-    for file in table.files:
+    for report in table.files():
         print()
-        _print_file(FileReport(file), picked)
+        _print_file(report, picked)
 
 
 def _print_file(report: FileReport, picked: Picked) -> None:

@@ -20,7 +20,7 @@ from querymode.optimize.known_answers import known_row_count
 from querymode.output.cells import printable, shortened, to_text
 from querymode.output.text_table import Aligned, align, display_width, is_number, is_terminal, terminal_width
 from querymode.output.writers import Format, column_batches
-from querymode.plan.nodes import comes_whole
+from querymode.plan.nodes import comes_whole, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def print_first(frame: DataFrame, count: int) -> None:
 
 def print_answer(frame: DataFrame) -> None:
     """All rows, on a terminal some of them."""
-    if frame.columns == ["explain_key", "explain_value"]:
-        for line in frame.rows:
-            print(line["explain_value"])
+    text = text_of(frame._node)
+    if text is not None:
+        print(text)
         return
     if is_terminal():
         _print_preview(frame)

@@ -85,12 +85,16 @@ class Rows(Node):
 
 
 class Scan(Node):
-    """A table. `names`: what its columns are called here, if not as in the table."""
+    """A table. `names`: what its columns are called here, if not as in the table.
 
-    __slots__ = ("names", "source")
+    `text`: what its rows say, where that is a text to be shown as it is, as EXPLAIN's.
+    """
 
-    def __init__(self, source: Table, names: Sequence[str] | None = None) -> None:
+    __slots__ = ("names", "source", "text")
+
+    def __init__(self, source: Table, names: Sequence[str] | None = None, *, text: str | None = None) -> None:
         self.source = source
+        self.text = text
         self.names = None if names is None else tuple(names)
         if self.names is None:
             self.schema = source.schema
@@ -389,3 +393,8 @@ def comes_whole(node: Node) -> bool:
     while isinstance(node, (Filter, Project, Limit, MapBatches)):
         node = node.input
     return isinstance(node, (GroupBy, Sort))
+
+
+def text_of(node: Node) -> str | None:
+    """The answer as a text to be shown as it is; None where it is rows."""
+    return node.text if isinstance(node, Scan) else None

@@ -69,7 +69,8 @@ def _plan(session: QueryMode, statement: Statement, binder: Binder) -> Node:
     # ANALYZE runs the query here, as DuckDB does: what it took is the statement's answer.
     analyze = statement.explain == "analyze"
     key = "analyzed_plan" if analyze else "plan"
-    return _texts(("explain_key", "explain_value"), [(key, explain(session, node, analyze=analyze))])
+    text = explain(session, node, analyze=analyze)
+    return _texts(("explain_key", "explain_value"), [(key, text)], text)
 
 
 def _query(binder: Binder, tree: exp.Expr) -> Node:
@@ -107,6 +108,6 @@ def _show(session: QueryMode, statement: Statement, tree: exp.Show) -> Node:
     return _texts(("name",), [(name,) for name in sorted(session._tables)])
 
 
-def _texts(names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> Node:
+def _texts(names: Sequence[str], rows: Sequence[Sequence[str | None]], text: str | None = None) -> Node:
     columns = [[row[place] for row in rows] for place in range(len(names))]
-    return Scan(constant_table([(name, UTF8) for name in names], columns))
+    return Scan(constant_table([(name, UTF8) for name in names], columns), text=text)

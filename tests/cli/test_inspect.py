@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from querymode import QueryMode
+from querymode import QueryMode, QueryModeError
 from querymode._abi import FileFormat
 from querymode.catalog.files import open_table
 from querymode.engine.instance import Instance
 from querymode.errors import InternalError
 from querymode.format.parquet import report as file_report
 from querymode.format.parquet.report import FileReport
+from querymode.frame.report import report_of
 from querymode.output.cells import to_json
 from tests.cli.conftest import GROUP_ROWS, ROW_COUNT
 from tests.cli.terminal import run_in_terminal
@@ -349,3 +350,12 @@ def test_bounds_agree_with_those_of_pruning(sample_path: Path) -> None:
     (described,) = (row for row in QueryMode.local().table(sample_path).describe() if row["column"] == "id")
     found = min(chunk["min"] for chunk in chunks), max(chunk["max"] for chunk in chunks)
     assert found == (described["min"], described["max"])
+
+
+def test_only_tables_of_files_have_a_report(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
+    qm = QueryMode.local(root=tmp_path)
+    assert report_of(qm.table("a.parquet")).paths() == ["a"]
+    for frame in (qm.table("a.parquet").select("a"), qm.from_json([{"a": 1}])):
+        with pytest.raises(QueryModeError, match=r"NOT_SUPPORTED.*Parquet"):
+            report_of(frame)

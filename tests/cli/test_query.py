@@ -42,6 +42,21 @@ def child(*words: str, **options: Any) -> subprocess.Popen[str]:
     )
 
 
+# ---- texts ----
+
+
+def test_explain_is_printed_as_it_is(large: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sql = f"SELECT id FROM '{large}' WHERE id < 5"
+    assert main([f"EXPLAIN {sql}"]) == 0
+    assert capsys.readouterr().out.rstrip("\n") == QueryMode.local().sql(sql).explain()
+
+
+def test_columns_that_are_called_as_those_of_explain_are_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["SELECT 'a' AS explain_key, 'b' AS explain_value"]) == 0
+    title = capsys.readouterr().out.splitlines()[0]
+    assert title.split() == ["explain_key", "explain_value"]
+
+
 # ---- files ----
 
 

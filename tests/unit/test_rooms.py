@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "stage": ("engine", "expr", "optimize", "plan"),
     "execute": ("arrow", "engine", "expr", "format", "plan", "stage", "store", "table"),
     "output": ("arrow", "engine", "execute", "optimize", "plan", "stage", "store"),
-    "frame": ("arrow", "engine", "expr", "optimize", "output", "plan", "table"),
+    "frame": ("arrow", "engine", "expr", "format", "optimize", "output", "plan", "table"),
     "sql": ("expr", "output", "plan", "store", "table"),
     "session": (
         "arrow",
@@ -71,7 +71,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "store",
         "table",
     ),
-    "cli": ("engine", "format", "output", "plan", "session", "table"),
+    "cli": ("engine", "frame", "output", "session", "table"),
     "spark": ("arrow", "expr", "frame", "session", "store"),
 }
 

@@ -21,12 +21,13 @@ from querymode.store.source import Touched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from querymode.engine.instance import Instance
     from querymode.format.parquet.flat_footer import Chunk, FlatFooter, Span
     from querymode.store.source import ByteSource
-    from querymode.table.files import TableFile
+    from querymode.table.files import FileTable, TableFile
     from querymode.types import DataType
 
 # Numbers of parquet.thrift.
@@ -113,6 +114,35 @@ class _Records:
         node.leaf = len(self.leaves)
         self.leaves.append(node)
         return node
+
+
+class TableReport:
+    """All files of a table."""
+
+    def __init__(self, table: FileTable) -> None:
+        self.schema = table.schema
+        self.row_count = table.row_count
+        self.file_count = len(table.files)
+        self._files = table.files
+
+    def files(self) -> Iterator[FileReport]:
+        """One at a time: what is known of thousands of files need not be in memory at once."""
+        return map(FileReport, self._files)
+
+    def row_group_count(self) -> int:
+        """Of the file that has most."""
+        counts: list[int] = [file.footer.row_group_count for file in self._files]
+        return max(counts)
+
+    def paths(self) -> list[str]:
+        """Of all columns of all files, with those that lie inside of others."""
+        return list(dict.fromkeys(path for file in self.files() for path in _paths(file.schema)))
+
+
+def _paths(nodes: Iterable[SchemaNode]) -> Iterator[str]:
+    for node in nodes:
+        yield node.path
+        yield from _paths(node.children)
 
 
 class FileReport:

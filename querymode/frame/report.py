@@ -1,0 +1,21 @@
+"""What the files behind a frame are made of: for `querymode inspect`, and whoever else wants to see it."""
+
+from __future__ import annotations
+
+from querymode.errors import error
+from querymode.plan.nodes import Scan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from querymode.format.parquet.report import TableReport
+    from querymode.frame.frame import DataFrame
+
+
+def report_of(frame: DataFrame) -> TableReport:
+    """Of a table as it was opened; a query, and a table in memory, have no files to tell of."""
+    from querymode.format.parquet.report import TableReport
+
+    table = frame._node.source.evidence if isinstance(frame._node, Scan) else None
+    if table is None:
+        raise error("NOT_SUPPORTED", "only tables of Parquet files, as table() opens them, can be inspected")
+    return TableReport(table)
