@@ -50,8 +50,10 @@ OUTPUT_SIZE_MIN = 64 << 10
 #: Where memory is scarce, what has been freed goes back to the system whenever it is so much of it.
 FREED_PART = 16
 FREED_SIZE_MIN = 8 * MIB
-#: Of a stream's memory, what may wait for its reader.
+#: Of a stream's memory, what may wait for its reader, …
 STREAM_PART = 4
+#: … and of one worker alone.
+STREAM_PART_ALONE = 16
 #: Up to so many rows of partitioned answers, the final plan takes them all at once.
 GATHER_ROWS_MAX = 1 << 16
 #: … and up to so many where every lane's were few: then they are few altogether, most likely.
@@ -340,7 +342,7 @@ class StageRun:
             others = [other for other in self.instances if other is not instance]
             taken = sum(max(other.memory_size, self.granted.get(other, 0)) for other in others)
             size = instance.memory_size
-            held = max(self.query.held, self.size // STREAM_PART) if self.streams else self.query.held
+            held = max(self.query.held, self._waiting_size()) if self.streams else self.query.held
             free = max(0, self.size - held - taken - size)
             waiting = self.worker_count - self.left - sum(other in self.granted for other in others)
             limit = size + free // max(1, waiting)
@@ -527,7 +529,7 @@ class StageRun:
 
     def _wait_for_reader(self, size: int, lane: int) -> None:
         """A stream's batch waits until what was handed out before leaves room for it."""
-        room = max(self.size // STREAM_PART, size)
+        room = max(self._waiting_size(), size)
         while not self.stopped and self.query.held + size > room:
             # The lane that is being read may always go on, or nothing would ever move.
             if lane == self.current_lane and not self.answers[lane]:
@@ -535,6 +537,11 @@ class StageRun:
             self.moved.wait(CANCEL_POLL_SECONDS * 20)
         if self.stopped:
             raise Cancelled("stopped")
+
+    def _waiting_size(self) -> int:
+        """What may wait for a stream's reader. One worker is never ahead of it by more than a batch."""
+        is_alone = self.worker_count + self.extra_workers == 1
+        return self.size // (STREAM_PART_ALONE if is_alone else STREAM_PART)
 
     def _hold(self, size: int, lane: int) -> None:
         """Counts bytes of an answer before they are copied out."""

@@ -91,8 +91,9 @@ _TEXT = """
     (local.get $total))
   (func $fail (param $status i32) (result i32)
     (i64.store (i32.const %(detail_at)d) (i64.const 77))
-    (i32.store offset=8 (i32.const %(detail_at)d) (i32.const 3))
-    (i32.store offset=12 (i32.const %(detail_at)d) (i32.const %(detail_size)d))
+    (i64.store offset=%(detail_row)d (i32.const %(detail_at)d) (i64.const 5))
+    (i32.store offset=%(detail_column)d (i32.const %(detail_at)d) (i32.const 3))
+    (i32.store offset=%(detail_length)d (i32.const %(detail_at)d) (i32.const %(detail_size)d))
     (memory.copy (i32.const %(detail_message)d) (i32.const 2048) (i32.const %(detail_size)d))
     (local.get $status))
   (func (export "qm_query_push") (param $query i32) (param $source i32) (param $out i32) (result i32)
@@ -161,6 +162,9 @@ def stub_text(version: int = _abi.VERSION) -> str:
         "detail": "".join(f"\\{byte:02x}" for byte in detail_text),
         "detail_at": detail,
         "detail_size": len(detail_text),
+        "detail_row": _abi.ERROR_DETAIL_OFFSETS["row"],
+        "detail_column": _abi.ERROR_DETAIL_OFFSETS["column"],
+        "detail_length": _abi.ERROR_DETAIL_OFFSETS["message_size"],
         "detail_message": detail + _abi.ERROR_DETAIL_OFFSETS["message"],
     }
 

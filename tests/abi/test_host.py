@@ -150,7 +150,7 @@ def test_checked_calls_work_the_same(instance: Instance) -> None:
 def test_status_becomes_an_error(instance: Instance, status: Status) -> None:
     with raises_code(_wasm._CODE_BY_STATUS[status]) as caught:
         push(instance, Behaviour.STATUS, status)
-    assert instance.error_column == 3
+    assert (instance.error_column, instance.error_row) == (3, 5)
     assert instance.reusable is (caught.value.code not in ("INVALID_FORMAT", "INTERNAL"))
     if status != Status.MEMORY_EXCEEDED:
         assert caught.value.offset == 77

@@ -28,8 +28,6 @@ LONGER = {
     "format/parquet/column_chunk.zig": "one reader's state: to be cut with the scan",
     "format/parquet/flatten.zig": "one walk over levels, and the tests of every shape",
     "format/parquet/schema_tree.zig": "one parser of one tree; half of it are its tests",
-    "format/text/csv.zig": "one grammar; a third of it are tests",
-    "format/text/json.zig": "one grammar; a third of it are tests",
 }
 
 

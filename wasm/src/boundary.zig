@@ -392,7 +392,7 @@ fn keep_answer(bytes: []const u8) Error!void {
 }
 
 fn footer(format: u32, address: u32, size: u32, file_size: u64, out: u32) Error!void {
-    if (std.enums.fromInt(abi.FileFormat, format) == null) return error.InvalidHandle;
+    if (format != @backingInt(abi.FileFormat.parquet)) return error.InvalidHandle; // text has none
     var arena: Arena = .init(heap.engine_allocator());
     defer arena.deinit();
     try keep_answer(try flatten.flatten(arena.allocator(), try input(address, size), file_size));
@@ -544,7 +544,7 @@ pub fn qm_leaf_bounds(file: u32, leaf: u32, out: u32) callconv(.c) Status {
 }
 
 fn pages(format: u32, address: u32, size: u32, out: u32) Error!void {
-    if (std.enums.fromInt(abi.FileFormat, format) == null) return error.InvalidHandle;
+    if (format != @backingInt(abi.FileFormat.parquet)) return error.InvalidHandle;
     var arena: Arena = .init(heap.engine_allocator());
     defer arena.deinit();
     try answer_batch(page_list.names, try page_list.list(arena.allocator(), try input(address, size)), out);
