@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.formats.text_pieces import TextFile
+
 
 @pytest.fixture
 def instance() -> Iterator[Instance]:
@@ -106,8 +108,7 @@ def test_errors_say_where(
 ) -> None:
     data = text if isinstance(text, bytes) else text.encode()
     good = open_text(instance, b"a,b\n1,2\n", given=options(b",", header=1))
-    good.size = len(data)
-    good.read_into = lambda offset, view: view.__setitem__(slice(None), data[offset : offset + len(view)])
+    good = _grown(good, data)
     with pytest.raises(QueryModeError, match=message) as caught:
         read_rows(instance, good)
     assert caught.value.code == "INVALID_FORMAT"
@@ -198,3 +199,71 @@ def test_a_file_on_disk(instance: Instance, tmp_path: Path) -> None:
     file = open_text(instance, str(path))
     assert file.format == FileFormat.CSV
     assert read_rows(instance, file, [1000, 20_000], window=8192) == from_csv(TEXTS["quoted"])
+
+
+LINES = {
+    "plain": "".join(f'{{"a":{i},"b":"t{i}","c":{i / 8}}}\n' for i in range(2000)),
+    "spaces": "".join(f'  {{ "a" : {i} , "b": "x" }} \r\n\n' for i in range(500)),
+    "dumps": "".join(f'{{"a": {i}, "b": [1, {i}], "c": {{"d": null, "e": "{i}"}}}}\n' for i in range(500)),
+    "other orders": "".join(
+        f'{{"a":{i},"b":true}}\n' if i % 2 else f'{{"b":false,"x":[{i}],"a":{i}}}\n' for i in range(500)
+    ),
+    "keys that are missing, or twice": '{"a":1}\n{"b":"x"}\n{"a":2,"a":3}\n{}\n' * 200,
+    "escapes": ('{"a":"\\u00e9\\ud83d\\ude00\\n","k\\"y":"ö€"}\n{"a":"' + "x" * 50 + '","k\\"y":null}\n')
+    * 200,
+    "several lines": '{\n  "a": 1,\n  "b": {\n "c": [1,\n2]\n }\n}\n' * 100,
+    "no last line end": '{"a":1}\n{"a":2}',
+    "dates": '{"d":"2024-02-29","t":"2024-02-29T12:30:15Z","n":18446744073709551615,"f":1e300}\n' * 300,
+    "mark": '\ufeff{"größe":1}\n{"größe":2}\n',
+    "mixtures": '{"a":1}\n{"a":"one"}\n{"a":[1,2]}\n{"a":{"k":true}}\n' * 100,
+    "nothing": "",
+    "only nulls": '{"a":null}\n' * 20,
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_pieces_of_lines_are_the_whole(instance: Instance, name: str) -> None:
+    text = LINES[name]
+    data = text.encode()
+    whole = QueryMode.from_json(text)
+    file = open_text(instance, data, FileFormat.NDJSON)
+    assert [(name, str(kind)) for name, kind in file.columns] == [
+        (name, str(kind)) for name, kind in whole.schema
+    ]
+    assert read_rows(instance, file) == whole.rows
+    chance = random.Random(name)
+    for window in (1, 4096, 1 << 16):
+        cuts = [chance.randrange(len(data) + 1) for _ in range(chance.randrange(1, 12))]
+        assert read_rows(instance, file, cuts, window=window) == whole.rows, (cuts, window)
+    if len(file.columns) > 1:
+        names = whole.columns[1:]
+        assert read_rows(instance, file, names=names) == whole.select(*names).rows
+
+
+def test_every_cut_of_a_few_lines(instance: Instance) -> None:
+    text = '{"a":1,"b":"x"}\r\n\r\n {"b":"\\ud83d\\ude00","a":-2.5}\n{"a":3e2,"b":["é",{}]}\r{"a":4}'
+    data = text.encode()
+    expected = QueryMode.from_json(text).rows
+    file = open_text(instance, data, FileFormat.NDJSON)
+    for first in range(len(data) + 1):
+        for second in range(first, len(data) + 1, 3):
+            assert read_rows(instance, file, (first, second)) == expected, (first, second)
+
+
+def test_heads_of_lines(instance: Instance) -> None:
+    text = '{"a":1,"b":null}\n' * 50_000 + '{"a":2,"b":[1]}\n'
+    file = open_text(instance, text.encode(), FileFormat.NDJSON, head_size=64 << 10)
+    assert [(name, str(kind)) for name, kind in file.columns] == [("a", "int64"), ("b", "utf8")]
+    assert read_rows(instance, file)[-1] == {"a": 2, "b": "[1]"}
+    with pytest.raises(QueryModeError, match="no row ends"):
+        open_text(instance, text.encode(), FileFormat.NDJSON, head_size=10)
+    with pytest.raises(QueryModeError, match="expected a i64, found x") as caught:
+        read_rows(instance, _grown(file, text.encode() + b'{"a":"x"}\n'), names=["a"])
+    assert caught.value.offset == len(text) + 6
+    assert instance.error_row == 50_001
+
+
+def _grown(file: TextFile, data: bytes) -> TextFile:
+    file.size = len(data)
+    file.read_into = lambda offset, view: view.__setitem__(slice(None), data[offset : offset + len(view)])
+    return file

@@ -31,12 +31,101 @@ const Wanted = rows_module.Wanted;
 /// text.
 const measure_size = 64 * 1024;
 
+const V = @Vector(16, u8);
+
 /// A column of the text.
 const Key = struct {
-    name: []const u8,
+    /// `"name":`, and zeros up to a multiple of 16 bytes.
+    pattern: []const u8,
+    size: usize,
+    /// The name stands in a text as it is, without escapes.
+    is_plain: bool,
     /// Of `shapes`; null for a column that nobody wants.
-    place: ?u32,
+    place: ?u32 = null,
+
+    fn init(arena: Allocator, name: []const u8) error{OutOfMemory}!Key {
+        const size = name.len + 3;
+        const pattern = try arena.alloc(u8, std.mem.alignForward(usize, size, 16));
+        @memset(pattern, 0);
+        pattern[0] = '"';
+        @memcpy(pattern[1..][0..name.len], name);
+        pattern[size - 2] = '"';
+        pattern[size - 1] = ':';
+        const is_plain = for (name) |byte| {
+            if (byte < ' ' or byte == '"' or byte == '\\') break false;
+        } else true;
+        return .{ .pattern = pattern, .size = size, .is_plain = is_plain };
+    }
+
+    /// The text is as long as the pattern at least.
+    inline fn matches(self: *const Key, text: []const u8) bool {
+        if (!self.is_plain) return false;
+        var at: usize = 0;
+        while (at + 16 < self.size) : (at += 16) {
+            if (differing(text[at..][0..16], self.pattern[at..][0..16]) != 0) return false;
+        }
+        const last: u5 = @intCast(self.size - at);
+        return differing(text[at..][0..16], self.pattern[at..][0..16]) & ((@as(u32, 1) << last) - 1) == 0;
+    }
 };
+
+inline fn differing(a: *const [16]u8, b: *const [16]u8) u16 {
+    return bits(@as(V, a.*) != @as(V, b.*));
+}
+
+inline fn bits(lanes: @Vector(16, bool)) u16 {
+    return @bitCast(lanes);
+}
+
+/// Bytes behind a key's pattern that `read_usual_pair` may look at without looking whether they are there: a
+/// space, the first block of a value, what stands behind it.
+const usual_slack = 64;
+/// Strings are looked at as far as this; longer ones are the scanner's.
+const usual_blocks = 2;
+
+const UsualValue = struct { start: usize, end: usize, behind: usize, is_null: bool = false };
+
+/// A string without escapes, a number without exponent, true, false or null, all of them short; what stands behind
+/// is within the text.
+inline fn usual_value(text: []const u8, at: usize) ?UsualValue {
+    const first = text[at];
+    if (first == '"') return usual_string(text, at + 1);
+    if (first -% '0' < 10 or first == '-') return usual_number(text, at);
+    if (std.mem.eql(u8, text[at..][0..4], "null")) return .{ .start = at, .end = at + 4, .behind = at + 4, .is_null = true };
+    if (std.mem.eql(u8, text[at..][0..4], "true")) return .{ .start = at, .end = at + 4, .behind = at + 4 };
+    if (std.mem.eql(u8, text[at..][0..5], "false")) return .{ .start = at, .end = at + 5, .behind = at + 5 };
+    return null;
+}
+
+inline fn usual_string(text: []const u8, start: usize) ?UsualValue {
+    inline for (0..usual_blocks) |block| {
+        const at = start + block * 16;
+        const bytes: V = text[at..][0..16].*;
+        const odd = bits(bytes == @as(V, @splat('"'))) | bits(bytes == @as(V, @splat('\\'))) | bits(bytes < @as(V, @splat(' ')));
+        if (odd != 0) {
+            const end = at + @ctz(odd);
+            return if (text[end] == '"') .{ .start = start, .end = end, .behind = end + 1 } else null;
+        }
+    }
+    return null;
+}
+
+inline fn usual_number(text: []const u8, start: usize) ?UsualValue {
+    const digits = start + @intFromBool(text[start] == '-');
+    const bytes: V = text[digits..][0..16].*;
+    var others: u32 = bits(bytes -% @as(V, @splat('0')) > @as(V, @splat(9)));
+    if (others == 0) return null;
+    var size: usize = @ctz(others);
+    if (size == 0 or (size > 1 and text[digits] == '0')) return null;
+    if (text[digits + size] == '.') {
+        others &= others - 1;
+        if (others == 0) return null;
+        const all: usize = @ctz(others);
+        if (all == size + 1) return null;
+        size = all;
+    }
+    return .{ .start = start, .end = digits + size, .behind = digits + size };
+}
 
 pub const Rows = struct {
     gpa: Allocator,
@@ -72,7 +161,7 @@ pub const Rows = struct {
         var places: std.StringHashMapUnmanaged(u32) = .empty;
         try places.ensureTotalCapacity(arena, @intCast(options.fields.len));
         for (keys, options.fields, 0..) |*key, field, i| {
-            key.* = .{ .name = field.name, .place = null };
+            key.* = try .init(arena, field.name);
             if (!places.getOrPutAssumeCapacity(field.name).found_existing) {
                 places.putAssumeCapacity(field.name, @intCast(i));
                 continue;
@@ -217,43 +306,69 @@ pub const Rows = struct {
 
     // ---- a row's own keys ----
 
+    /// Pairs in their usual spelling are read here, any other by the scanner: the next column's key where it is
+    /// expected, a value without escapes, exponents or nesting, and a comma or the end right behind it.
     fn read_object(self: *Rows) Error!void {
         const scanner = &self.values.scanner;
         try interrupt.check();
         var more = try scanner.first('}');
         var guess: usize = 0;
-        while (more) : (more = try scanner.next('}')) {
-            const index = try self.guess_key(guess) orelse try self.read_key() orelse {
-                try scanner.skip_value(1);
+        while (more) {
+            if (guess < self.keys.len) if (try self.read_usual_pair(&self.keys[guess])) |has_next| {
+                guess += 1;
+                more = has_next;
                 continue;
             };
-            guess = index + 1;
-            const place = self.keys[index].place orelse {
-                try scanner.skip_value(1);
-                continue;
-            };
-            const shape = &self.shapes[place];
-            // A key that comes again takes its earlier value back.
-            shape.builder.truncate(self.built_count);
-            errdefer interrupt.describe_column(self.wanted[place].number);
-            try self.values.append_value(shape, 1);
+            guess = try self.read_pair(guess);
+            more = try scanner.next('}');
         }
         for (self.wanted) |wanted| {
             if (wanted.builder.row_count == self.built_count) try wanted.builder.append_null(self.gpa);
         }
     }
 
-    /// Moves behind the key and its colon if it is the guessed one.
-    inline fn guess_key(self: *Rows, guess: usize) Error!?usize {
-        if (guess >= self.keys.len) return null;
+    /// Any key and its value; the scanner is then behind them. Which column follows, most likely.
+    fn read_pair(self: *Rows, guess: usize) Error!usize {
         const scanner = &self.values.scanner;
-        const name = self.keys[guess].name;
-        const rest = scanner.text[scanner.position..];
-        if (rest.len < name.len + 3 or rest[0] != '"' or rest[name.len + 1] != '"' or rest[name.len + 2] != ':') return null;
-        if (!std.mem.eql(u8, rest[1..][0..name.len], name)) return null;
-        scanner.position += name.len + 3;
-        try scanner.skip_space();
-        return guess;
+        const index = try self.read_key() orelse {
+            try scanner.skip_value(1);
+            return guess;
+        };
+        const place = self.keys[index].place orelse {
+            try scanner.skip_value(1);
+            return index + 1;
+        };
+        const shape = &self.shapes[place];
+        // A key that comes again takes its earlier value back.
+        shape.builder.truncate(self.built_count);
+        errdefer interrupt.describe_column(self.wanted[place].number);
+        try self.values.append_value(shape, 1);
+        return index + 1;
+    }
+
+    /// Null, and nothing has happened, unless all is as it usually is. Else whether another pair follows; the
+    /// scanner stands at it, or behind the object.
+    inline fn read_usual_pair(self: *Rows, key: *const Key) Error!?bool {
+        const scanner = &self.values.scanner;
+        const text = scanner.text;
+        var at = scanner.position;
+        if (text.len - at < key.pattern.len + usual_slack or !key.matches(text[at..])) return null;
+        at += key.size;
+        at += @intFromBool(text[at] == ' ');
+        const value = usual_value(text, at) orelse return null;
+        const has_next = text[value.behind] == ',';
+        if (!has_next and text[value.behind] != '}') return null;
+        if (key.place) |place| {
+            const builder = self.shapes[place].builder;
+            // One that has a value already is for `read_pair`.
+            if (builder.row_count != self.built_count) return null;
+            if (value.is_null) {
+                try builder.append_null(self.gpa);
+            } else if (!try self.values.append_usual(builder, text[value.start..value.end])) return null;
+        }
+        scanner.position = value.behind + 1;
+        if (has_next) try scanner.skip_space();
+        return has_next;
     }
 
     /// A key that is none of the columns is null.

@@ -107,7 +107,7 @@ pub const Values = struct {
     }
 
     /// Values in their usual spelling.
-    inline fn append_usual(self: *Values, builder: *Builder, text: []const u8) Error!bool {
+    pub inline fn append_usual(self: *Values, builder: *Builder, text: []const u8) Error!bool {
         switch (builder.type.tag) {
             .utf8 => try builder.append_bytes(self.gpa, text),
             inline .i64, .f64, .date => |tag| {
