@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from querymode import QueryMode, _abi
@@ -16,7 +18,7 @@ from querymode.types import FLOAT64, INT64
 from tests.formats.text_pieces import open_text, options, places_of, read_rows, run_piece
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.formats.text_pieces import TextFile
@@ -267,3 +269,71 @@ def _grown(file: TextFile, data: bytes) -> TextFile:
     file.size = len(data)
     file.read_into = lambda offset, view: view.__setitem__(slice(None), data[offset : offset + len(view)])
     return file
+
+
+def _gzip(data: bytes) -> bytes:
+    return gzip.compress(data, 6)
+
+
+def _gzip_members(data: bytes) -> bytes:
+    third = len(data) // 3
+    return gzip.compress(data[:third], 1) + gzip.compress(b"") + gzip.compress(data[third:], 9) + b"\0" * 7
+
+
+def _gzip_stored(data: bytes) -> bytes:
+    return gzip.compress(data, 0)
+
+
+def _zstd(data: bytes) -> bytes:
+    return bytes(pa.Codec("zstd").compress(data))
+
+
+def _zstd_frames(data: bytes) -> bytes:
+    skipped = b"\x50\x2a\x4d\x18\x05\0\0\0abcde"
+    half = len(data) // 2
+    return _zstd(data[:half]) + skipped + bytes(pa.Codec("zstd", 19).compress(data[half:]))
+
+
+PACKERS = (_gzip, _gzip_members, _gzip_stored, _zstd, _zstd_frames)
+EVERYTHING = (1 << 64) - 1
+
+
+@pytest.mark.parametrize("pack", PACKERS)
+@pytest.mark.parametrize(
+    "name", ["plain", "quoted", "lines in quotes", "long rows", "no last line end", "mark"]
+)
+def test_packed_text_is_one_piece(instance: Instance, name: str, pack: Callable[[bytes], bytes]) -> None:
+    text = TEXTS[name]
+    file = open_text(instance, pack(text.encode()))
+    assert file.compression != _abi.TextCompression.NONE
+    for window in (1, 8192, 1 << 20):
+        assert read_rows(instance, file, window=window, end=EVERYTHING) == from_csv(text), window
+
+
+def test_packed_text_takes_bounded_memory(instance: Instance) -> None:
+    """A bomb: a hundred megabytes of rows in a hundred kilobytes."""
+    data = b"a,b\n" + b"1,xxxxxxxx\n" * 10_000_000
+    for pack in (_gzip, _zstd):
+        file = open_text(instance, pack(data), head_size=16 << 10)
+        query = instance.query_open(encode_plan([], [], 0))
+        extent = run_piece(instance, file, query, b"", 4, EVERYTHING, exact=True, window=64 << 10)
+        assert extent == (4, len(data), 10_000_000)
+        instance.query_close(query)
+    assert instance.memory_size < 24 << 20
+
+
+def test_packed_text_that_is_cut_or_garbled(instance: Instance) -> None:
+    data = TEXTS["plain"].encode()
+    for pack in (_gzip, _zstd):
+        whole = pack(data)
+        file = open_text(instance, whole)
+        for size in (len(whole) - 1, len(whole) // 2):
+            with pytest.raises(QueryModeError) as caught:
+                read_rows(instance, _grown(file, whole[:size]), end=EVERYTHING)
+            assert caught.value.code == "INVALID_FORMAT"
+
+
+def test_a_window_that_is_too_large_is_refused(instance: Instance) -> None:
+    frame = b"\x28\xb5\x2f\xfd" + bytes((0x00, 17 << 3)) + b"\x01\x00\x00"
+    with pytest.raises(QueryModeError, match="a window of 134217728 bytes"):
+        open_text(instance, frame)

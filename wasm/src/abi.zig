@@ -460,6 +460,8 @@ pub const TextCompression = enum(u32) { none = 0, gzip = 1, zstd = 2 };
 pub const text_sample_rows: u32 = 20_480;
 /// A longer row of a file is refused: it must be in memory as a whole.
 pub const text_row_size_max: u32 = 16 << 20;
+/// A Zstandard frame whose matches reach further back is refused: so much of the text must stay in memory.
+pub const text_zstd_window_max: u32 = 32 << 20;
 /// Bytes behind a piece that are asked for with its last window, so that the last row's end is among them.
 pub const text_overhang: u32 = 16 << 10;
 
@@ -682,6 +684,7 @@ pub const constants = .{
     .{ "TEXT_EXACT_START", text_exact_start },
     .{ "TEXT_SAMPLE_ROWS", text_sample_rows },
     .{ "TEXT_ROW_SIZE_MAX", text_row_size_max },
+    .{ "TEXT_ZSTD_WINDOW_MAX", text_zstd_window_max },
     .{ "TEXT_OVERHANG", text_overhang },
     .{ "AGGREGATE_DISTINCT", aggregate_distinct },
     .{ "AGGREGATE_FILTERED", aggregate_filtered },

@@ -7,7 +7,11 @@ test {
     _ = @import("codec/brotli_bits.zig");
     _ = @import("codec/brotli_codes.zig");
     _ = @import("codec/brotli_dictionary.zig");
+    _ = @import("codec/crc32.zig");
     _ = @import("codec/gzip.zig");
+    _ = @import("codec/gzip_stream.zig");
+    _ = @import("codec/unpack.zig");
+    _ = @import("codec/zstd_stream.zig");
     _ = @import("codec/lz4.zig");
     _ = @import("codec/snappy.zig");
     _ = @import("codec/xxh64.zig");

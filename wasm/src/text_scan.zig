@@ -15,6 +15,10 @@
 //! Rows pass in chunks of 16,384, or fewer where they begin more than `chunk_size` bytes behind the chunk's
 //! first: from the text alone, never from windows. Filters are the query's own steps.
 //!
+//! Packed text is one piece, since nobody knows where in the file a row lies:
+//!
+//!     windows of the file → codec/unpack.zig → text that is still wanted → rows
+//!
 //! A piece that must find its first row takes its start to be outside of quotes. Where that was wrong, whatever
 //! follows is wrong too, errors included: the host compares `extent` with the piece before, and reads the piece
 //! again from the exact place.
@@ -29,6 +33,7 @@ const failure = @import("format/text/failure.zig");
 const interrupt = @import("core/interrupt.zig");
 const options_module = @import("format/text/options.zig");
 const pipeline = @import("pipeline.zig");
+const unpack = @import("codec/unpack.zig");
 const rows_module = @import("format/text/rows.zig");
 const scan_module = @import("scan.zig");
 const schema = @import("core/schema.zig");
@@ -57,6 +62,38 @@ pub const Options = struct {
 
 /// Bytes of text that pass together, about.
 const chunk_size = builder_module.batch_size_max;
+
+/// Text that was packed, on its way to rows.
+const Packed = struct {
+    stream: unpack.Stream,
+    text: unpack.Window = .{},
+    /// Where the text begins that is here.
+    text_offset: u64 = 0,
+    /// The next byte of the file.
+    file_offset: u64 = 0,
+    /// All of it is here.
+    is_done: bool = false,
+
+    /// From `offset` of the text on.
+    fn from(self: *const Packed, offset: u64) []const u8 {
+        if (offset < self.text_offset or offset - self.text_offset > self.text.at) return &.{};
+        return self.text.buffer[@intCast(offset - self.text_offset)..self.text.at];
+    }
+
+    /// Room for more text; what lies before `offset` and is too old for the stream goes.
+    fn make_room(self: *Packed, gpa: std.mem.Allocator, offset: u64, here: usize) Error!void {
+        if (self.text.room() >= unpack.room_min) return;
+        const history = self.stream.history();
+        const wanted: usize = @intCast(@min(offset - self.text_offset, self.text.at));
+        const kept = @min(wanted, self.text.at - history);
+        // As much as is moved, so that bytes are moved twice at most.
+        try self.text.make_room(gpa, kept, @max(unpack_size, history, here));
+        self.text_offset += kept;
+    }
+};
+
+/// Text that is unpacked at once.
+const unpack_size = 512 * 1024;
 
 const Stage = enum { start, find, rows, plan, done };
 
@@ -101,6 +138,7 @@ pub const TextScan = struct {
     fields: []const schema.Field = &.{},
     /// Null until the scan is open.
     reader: ?Reader = null,
+    packed_text: ?Packed = null,
     stage: Stage = .start,
     /// What is here of the file, if anything is.
     window: ?segments.Segment = null,
@@ -132,6 +170,11 @@ pub const TextScan = struct {
         };
         self.request.window_size = std.math.clamp(self.request.window_size, window_size_min, abi.text_row_size_max);
         errdefer self.release();
+        switch (options.request.compression) {
+            .none => {},
+            .gzip => self.packed_text = .{ .stream = try .init(gpa, .gzip) },
+            .zstd => self.packed_text = .{ .stream = try .init(gpa, .zstd) },
+        }
         try self.open_inputs(inputs, try self.read_columns(&options.text));
         try self.open_reader(&options);
         return self;
@@ -209,6 +252,10 @@ pub const TextScan = struct {
 
     fn release(self: *TextScan) void {
         if (self.reader) |*reader| reader.close();
+        if (self.packed_text) |*source| {
+            source.stream.deinit(self.gpa);
+            source.text.deinit(self.gpa);
+        }
         for (self.builders) |*builder| builder.deinit(self.gpa);
         self.arena.deinit();
     }
@@ -224,12 +271,14 @@ pub const TextScan = struct {
 
     /// What is here from `offset` on.
     fn text_from(self: *const TextScan, offset: u64) []const u8 {
+        if (self.packed_text) |*source| return source.from(offset);
         const window = self.window orelse return &.{};
         if (offset < window.offset or offset > window.end()) return &.{};
         return window.bytes[@intCast(offset - window.offset)..];
     }
 
     fn is_last(self: *const TextScan) bool {
+        if (self.packed_text) |*source| return source.is_done;
         const window = self.window orelse return false;
         return window.end() == self.request.file_size;
     }
@@ -245,6 +294,42 @@ pub const TextScan = struct {
         self.window = null;
         self.need = .{ .offset = offset, .size = size };
         return .need_bytes;
+    }
+
+    /// No row begins at `offset` any more.
+    fn is_end(self: *const TextScan) bool {
+        const source = if (self.packed_text) |*found| found else return self.offset == self.request.file_size;
+        return source.is_done and self.offset >= source.text_offset + source.text.at;
+    }
+
+    /// More text from `offset` on, by what is here of the file or else by more of it.
+    fn ask_packed(self: *TextScan) Error!?scan_module.Progress {
+        const source = &self.packed_text.?;
+        const here = source.from(self.offset).len;
+        if (here >= abi.text_row_size_max) return self.fail_large(self.offset);
+        while (source.from(self.offset).len <= 2 * here) {
+            try source.make_room(self.gpa, self.offset, here);
+            const bytes = self.file_from(source.file_offset);
+            const is_whole = source.file_offset + bytes.len == self.request.file_size;
+            const outcome = try source.stream.run(bytes, is_whole, &source.text);
+            source.file_offset += outcome.used;
+            if (outcome.state == .end) {
+                source.is_done = true;
+                return null;
+            }
+            if (outcome.state != .input or source.from(self.offset).len > 2 * here) continue;
+            const left = bytes.len - outcome.used;
+            const size = @max(self.request.window_size, 2 * left);
+            self.window = null;
+            self.need = .{ .offset = source.file_offset, .size = @min(size, self.request.file_size - source.file_offset) };
+            return .need_bytes;
+        }
+        return null;
+    }
+
+    fn file_from(self: *const TextScan, offset: u64) []const u8 {
+        const window = self.window orelse return &.{};
+        return window.bytes[@intCast(offset - window.offset)..];
     }
 
     fn fail_large(self: *const TextScan, offset: u64) Error {
@@ -267,7 +352,9 @@ pub const TextScan = struct {
                 if (self.query.saturated) return self.finish();
                 if (self.stage == .done) return self.finish();
                 if (self.query.pending.items.len > 0) return .output;
-                if (!has_rows) return self.ask(self.offset);
+                if (has_rows) continue;
+                if (self.packed_text == null) return self.ask(self.offset);
+                if (try self.ask_packed()) |progress| return progress;
             },
             .done => return .done,
         };
@@ -276,12 +363,21 @@ pub const TextScan = struct {
     fn begin(self: *TextScan) void {
         if (self.request.flags & abi.scan_plan_only != 0) {
             self.stage = .plan;
-        } else if (self.request.flags & abi.text_exact_start != 0 or self.request.start == 0) {
+            if (self.packed_text != null) {
+                self.offset = 0;
+                self.request.end = self.request.file_size;
+            }
+        } else if (self.is_exact()) {
             self.start_rows(self.request.start);
         } else {
             self.offset = self.request.start - 1;
             self.stage = .find;
         }
+    }
+
+    fn is_exact(self: *const TextScan) bool {
+        const flagged = self.request.flags & abi.text_exact_start != 0;
+        return flagged or self.request.start == 0 or self.packed_text != null;
     }
 
     fn start_rows(self: *TextScan, offset: u64) void {
@@ -310,7 +406,7 @@ pub const TextScan = struct {
 
     /// Reads what is here; false when that is not enough. At the end of the piece `stage` is `done`.
     fn read_rows(self: *TextScan) Error!bool {
-        if (self.offset >= self.request.end or self.offset == self.request.file_size) {
+        if (self.offset >= self.request.end or self.is_end()) {
             try self.pass_chunk();
             self.extent.end = self.offset;
             self.stage = .done;

@@ -10,14 +10,25 @@ const json_layout = @import("format/text/json_layout.zig");
 const options_module = @import("format/text/options.zig");
 const schema = @import("core/schema.zig");
 const Arena = @import("core/arena.zig").Arena;
+const unpack = @import("codec/unpack.zig");
 const Options = options_module.Options;
 
 const Found = struct { rows_start: usize, row_count: usize, options: Options, fields: []const schema.Field };
 
-/// The answer is the caller's.
-pub fn sniff(gpa: std.mem.Allocator, format: abi.FileFormat, head: []const u8, options: Options, is_whole: bool) failure.Error![]u8 {
+/// Text of a packed head that is looked at.
+const text_size_max = 1 << 20;
+
+const Head = struct { text: []const u8, is_whole: bool, compression: abi.TextCompression };
+
+/// The answer is the caller's. The head is readable for some bytes behind its end.
+pub fn sniff(gpa: std.mem.Allocator, format: abi.FileFormat, bytes: []const u8, options: Options, is_all: bool) failure.Error![]u8 {
     var arena: Arena = .init(gpa);
     defer arena.deinit();
+    var window: unpack.Window = .{};
+    defer window.deinit(gpa);
+    const opened = try open_head(gpa, bytes, is_all, &window);
+    const head = opened.text;
+    const is_whole = opened.is_whole;
     const found = switch (format) {
         .csv => try sniff_csv(arena.allocator(), head, options, is_whole),
         .ndjson => try sniff_json(gpa, arena.allocator(), head, options, is_whole),
@@ -28,10 +39,31 @@ pub fn sniff(gpa: std.mem.Allocator, format: abi.FileFormat, head: []const u8, o
     try answer.appendSlice(gpa, std.mem.asBytes(&abi.TextSniffed{
         .rows_start = found.rows_start,
         .row_count = std.math.lossyCast(u32, found.row_count),
-        .compression = .none,
+        .compression = opened.compression,
     }));
     try options_module.write(gpa, &answer, &found.options, found.fields);
     return answer.toOwnedSlice(gpa);
+}
+
+fn open_head(gpa: std.mem.Allocator, bytes: []const u8, is_all: bool, window: *unpack.Window) failure.Error!Head {
+    const kind = unpack.kind_of(bytes) orelse return .{ .text = bytes, .is_whole = is_all, .compression = .none };
+    var stream: unpack.Stream = try .init(gpa, kind);
+    defer stream.deinit(gpa);
+    try window.make_room(gpa, 0, text_size_max + unpack.room_min);
+    var from: usize = 0;
+    const state = while (true) {
+        const outcome = try stream.run(bytes[from..], is_all, window);
+        from += outcome.used;
+        if (outcome.state != .room or window.at >= text_size_max or outcome.used == 0) break outcome.state;
+    };
+    return .{
+        .text = window.buffer[0..window.at],
+        .is_whole = state == .end,
+        .compression = switch (kind) {
+            .gzip => .gzip,
+            .zstd => .zstd,
+        },
+    };
 }
 
 fn refuse() error{NotSupported} {

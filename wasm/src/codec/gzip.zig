@@ -19,6 +19,8 @@ const assert = std.debug.assert;
 const interrupt = @import("../core/interrupt.zig");
 const lz = @import("lz4.zig");
 
+pub const crc32 = @import("crc32.zig").crc32;
+
 pub const Error = error{ InvalidFormat, NotSupported, Cancelled };
 
 /// Output between two looks at the cancel byte.
@@ -91,7 +93,7 @@ const MemberFlags = packed struct(u8) {
 };
 
 /// Returns where the member's DEFLATE stream starts.
-fn read_member_header(source: []const u8, start: usize) Error!usize {
+pub fn read_member_header(source: []const u8, start: usize) Error!usize {
     const cut_short = "gzip header is cut short";
     if (source.len - start < 10) return fail(cut_short, .{}, start);
     if (!std.mem.eql(u8, source[start..][0..3], "\x1F\x8B\x08")) return fail("not a gzip member", .{}, start);
@@ -125,7 +127,7 @@ fn text_end(source: []const u8, from: usize) ?usize {
 
 /// Bits are taken from the low end of `bits`. Those above `bit_count` are what the input holds
 /// there, or zero: refilling sets them to the same again.
-const State = struct {
+pub const State = struct {
     from: usize,
     source_end: usize,
     at: usize,
@@ -137,13 +139,13 @@ const State = struct {
 
     /// At least 56 bits from here on. Past the source they are what the slack holds; it reaches as
     /// far as `input_limit` allows.
-    inline fn refill(state: *State) void {
+    pub inline fn refill(state: *State) void {
         state.bits |= load_u64(state.from) << @truncate(state.bit_count);
         state.from += (63 - state.bit_count) >> 3;
         state.bit_count |= 56;
     }
 
-    inline fn take(state: *State, comptime T: type, count: u32) T {
+    pub inline fn take(state: *State, comptime T: type, count: u32) T {
         const value: T = @truncate(state.bits & low_mask(count));
         state.bits >>= @truncate(count);
         state.bit_count -= count;
@@ -151,16 +153,16 @@ const State = struct {
     }
 
     /// The first byte of which no bit was used.
-    fn position(state: *const State) usize {
+    pub fn position(state: *const State) usize {
         return state.from - state.bit_count / 8;
     }
 
-    fn is_past_end(state: *const State) bool {
+    pub fn is_past_end(state: *const State) bool {
         return state.position() > state.source_end;
     }
 
     /// Beyond this, even a full bit buffer cannot all come from inside the source.
-    fn input_limit(state: *const State) usize {
+    pub fn input_limit(state: *const State) usize {
         return state.source_end + 8;
     }
 };
@@ -216,7 +218,7 @@ fn inflate_blocks(state: *State) Error!void {
     }
 }
 
-fn reject(comptime reason: []const u8) error{InvalidFormat} {
+pub fn reject(comptime reason: []const u8) error{InvalidFormat} {
     @branchHint(.cold);
     interrupt.describe(reason, .{});
     return error.InvalidFormat;
@@ -254,11 +256,11 @@ fn decode_block(state: *State) Error!void {
     if (state.at > state.target_end) return reject("DEFLATE stream holds too much");
 }
 
-const Stop = enum { limit, end, bad_code, bad_distance, too_long };
+pub const Stop = enum { limit, end, bad_code, bad_distance, too_long };
 
 /// The hot loop: until the block's end, until the output passes `limit`, or until trouble. Per
 /// round one or two literals and a match, or three literals; 56 bits are enough for those.
-noinline fn decode_symbols(shared: *State, limit: usize) Stop {
+pub noinline fn decode_symbols(shared: *State, limit: usize) Stop {
     // A copy whose address nobody has taken lives in registers.
     var state = shared.*;
     const input_limit = state.input_limit();
@@ -515,8 +517,30 @@ fn build_fixed_tables() Error!void {
 
 const length_order = [19]u8{ 16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15 };
 
+/// The codes of a block: how long they are.
+pub const CodeLengths = struct {
+    literal_count: usize = 0,
+    distance_count: usize = 0,
+    lengths: [286 + 30]u8 = undefined,
+
+    /// Without lengths of its own a block has the fixed codes.
+    pub fn build_tables(self: *const CodeLengths) Error!void {
+        if (self.literal_count == 0) return build_fixed_tables();
+        tables_are_fixed = false;
+        try build_table(.literals, literal_bits, &literal_table, self.lengths[0..self.literal_count]);
+        const distances = self.lengths[self.literal_count..][0..self.distance_count];
+        try build_table(.distances, distance_bits, &distance_table, distances);
+    }
+};
+
 /// The tables of a block that brings its own codes.
 fn read_tables(state: *State) Error!void {
+    var codes: CodeLengths = .{};
+    try read_code_lengths(state, &codes);
+    try codes.build_tables();
+}
+
+pub fn read_code_lengths(state: *State, codes: *CodeLengths) Error!void {
     const literal_count = @as(usize, state.take(u5, 5)) + 257;
     const distance_count = @as(usize, state.take(u5, 5)) + 1;
     const order_count = @as(usize, state.take(u4, 4)) + 4;
@@ -528,12 +552,10 @@ fn read_tables(state: *State) Error!void {
     }
     var table: [128]u32 = undefined;
     try build_table(.code_lengths, 7, &table, &code_lengths);
-    var lengths: [286 + 30]u8 = undefined;
-    try read_lengths(state, &table, lengths[0 .. literal_count + distance_count]);
-    if (lengths[256] == 0) return reject("DEFLATE codes: none for the end");
-    tables_are_fixed = false;
-    try build_table(.literals, literal_bits, &literal_table, lengths[0..literal_count]);
-    try build_table(.distances, distance_bits, &distance_table, lengths[literal_count..][0..distance_count]);
+    try read_lengths(state, &table, codes.lengths[0 .. literal_count + distance_count]);
+    if (codes.lengths[256] == 0) return reject("DEFLATE codes: none for the end");
+    codes.literal_count = literal_count;
+    codes.distance_count = distance_count;
 }
 
 fn read_lengths(state: *State, table: *const [128]u32, lengths: []u8) Error!void {
@@ -560,87 +582,6 @@ fn read_lengths(state: *State, table: *const [128]u32, lengths: []u8) Error!void
         @memset(lengths[index..][0..count], length);
         index += count;
     }
-}
-
-// Checksums.
-
-const crc_polynomial = 0xEDB88320; // of CRC-32, first bit lowest
-
-/// crc_tables[n][b]: what byte b does to the register after n more bytes of zero.
-const crc_tables: [8][256]u32 = tables: {
-    @setEvalBranchQuota(20_000);
-    var tables: [8][256]u32 = undefined;
-    for (&tables[0], 0..) |*entry, byte| {
-        var value: u32 = byte;
-        for (0..8) |_| value = if (value & 1 != 0) value >> 1 ^ crc_polynomial else value >> 1;
-        entry.* = value;
-    }
-    for (1..8) |n| for (0..256) |byte| {
-        const value = tables[n - 1][byte];
-        tables[n][byte] = value >> 8 ^ tables[0][value & 0xFF];
-    };
-    break :tables tables;
-};
-
-/// CRC-32 as gzip, zip and Parquet's pages use it.
-///
-/// Long inputs are shortened first. Modulo the CRC's polynomial, x^300 + x^155 + x^117 + x^89 + 1 is
-/// zero, and so is its 128th power, which over bits has the same few terms: x^(300 * 128) and so
-/// on. So a row of 128 bits may be taken out and added to the rows 145, 183, 211 and 300 further
-/// on, and the CRC stays the same: five loads and a store where tables take sixteen lookups.
-/// There are no multiples with fewer terms below degree 2,974. (Sam Russell, "Chorba: A novel
-/// CRC32 implementation", arXiv 2412.16398, has the idea and more such multiples.)
-pub fn crc32(bytes: []const u8) interrupt.Error!u32 {
-    var crc: u32 = 0xFFFF_FFFF;
-    var from: usize = 0;
-    if (bytes.len >= 3 * crc_block_bytes) {
-        @memset(&crc_window, @splat(0));
-        crc_window[0] = @bitCast(@as(u128, crc));
-        while (bytes.len - from >= 2 * crc_block_bytes) : (from += crc_block_bytes) {
-            if (from % (16 * crc_block_bytes) == 0) try interrupt.check();
-            crc_move_rows(.onward, bytes[from..][0..crc_block_bytes]);
-        }
-        crc_move_rows(.out, bytes[from..][0..crc_block_bytes]);
-        crc = crc_update(0, std.mem.asBytes(&crc_window));
-        from += crc_block_bytes;
-    }
-    return ~crc_update(crc, bytes[from..]);
-}
-
-const crc_taps = [_]usize{ 145, 183, 211 };
-const crc_block_rows = 300;
-const crc_block_bytes = 16 * crc_block_rows;
-
-/// The last 300 rows as they were when they were moved away, the row n at n mod 300.
-var crc_window: [crc_block_rows]lz.Row = undefined;
-
-/// `.onward` moves these 300 rows away; `.out` only adds to them what earlier rows have moved here.
-noinline fn crc_move_rows(comptime move: enum { onward, out }, block: *const [crc_block_bytes]u8) void {
-    const starts = [_]usize{0} ++ crc_taps;
-    const stops = crc_taps ++ [_]usize{crc_block_rows};
-    inline for (starts, stops) |start, stop| {
-        for (start..stop) |index| {
-            var row = crc_window[index] ^ @as(lz.Row, block[index * 16 ..][0..16].*);
-            inline for (crc_taps) |tap| {
-                if (start < tap) {
-                    row ^= crc_window[index + crc_block_rows - tap]; // of the block before
-                } else if (move == .onward) row ^= crc_window[index - tap];
-            }
-            crc_window[index] = row;
-        }
-    }
-}
-
-fn crc_update(start: u32, bytes: []const u8) u32 {
-    var crc = start;
-    var from: usize = 0;
-    while (bytes.len - from >= 8) : (from += 8) {
-        const word = std.mem.readInt(u64, bytes[from..][0..8], .little) ^ crc;
-        crc = 0;
-        inline for (0..8) |index| crc ^= crc_tables[7 - index][@as(u8, @truncate(word >> 8 * index))];
-    }
-    for (bytes[from..]) |byte| crc = crc >> 8 ^ crc_tables[0][@as(u8, @truncate(crc)) ^ byte];
-    return crc;
 }
 
 /// Two sums modulo 65521; 5552 bytes are the most that 32 bits hold without taking the remainder.
@@ -769,17 +710,6 @@ test "round trips, whole and damaged" {
             try expect_round_trip(inflate, .raw, random, bytes[0..size]);
         }
     }
-}
-
-test crc32 {
-    try testing.expectEqual(0xCBF43926, try crc32("123456789"));
-    const bytes = try testing.allocator.alloc(u8, 60_000);
-    defer testing.allocator.free(bytes);
-    var generator: std.Random.DefaultPrng = .init(5);
-    generator.random().bytes(bytes);
-    const least = 3 * crc_block_bytes;
-    for ([_]usize{ 0, 1, 7, 8, 9, least - 1, least, least + 1, least + 15, least + 16, 4 * crc_block_bytes - 1, 60_000 }) |size|
-        try testing.expectEqual(std.hash.Crc32.hash(bytes[0..size]), try crc32(bytes[0..size]));
 }
 
 test adler32 {

@@ -54,7 +54,7 @@ pub const Lanes = struct {
     }
 
     /// `size` counts all bytes, those given to `update` and the `rest`.
-    pub fn finish(self: *const Lanes, size: usize, rest: []const u8) u64 {
+    pub fn finish(self: *const Lanes, size: u64, rest: []const u8) u64 {
         assert(rest.len == size % stripe_size);
         const merged = if (size < stripe_size) self.seed +% prime_5 else self.merge();
         return avalanche(mix_rest(merged +% size, rest));

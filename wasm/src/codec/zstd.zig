@@ -25,7 +25,7 @@ const assert = std.debug.assert;
 
 pub const Error = error{ InvalidFormat, NotSupported, Cancelled };
 
-const Fault = sequences.Fault || interrupt.Error || error{
+pub const Fault = sequences.Fault || interrupt.Error || error{
     Magic,
     ReservedBit,
     Dictionary,
@@ -34,10 +34,10 @@ const Fault = sequences.Fault || interrupt.Error || error{
     Checksum,
 };
 
-const frame_magic = 0xFD2F_B528;
-const skippable_magic = 0x184D_2A50;
-const skippable_mask = 0xFFFF_FFF0;
-const block_size_max = huffman.literals_size_max;
+pub const frame_magic = 0xFD2F_B528;
+pub const skippable_magic = 0x184D_2A50;
+pub const skippable_mask = 0xFFFF_FFF0;
+pub const block_size_max = huffman.literals_size_max;
 
 /// Bytes hashed between two looks at the cancel byte; whole stripes.
 const hash_piece_size = 256 * 1024;
@@ -167,23 +167,27 @@ const Decoder = struct {
     }
 
     fn report(self: *const Decoder, fault: Fault) Error {
-        const reason = switch (fault) {
-            error.Cancelled => return error.Cancelled,
-            error.Truncated => "it ends too early",
-            error.Corrupt => "its bytes are garbled",
-            error.Overrun => "it holds more bytes than the page states",
-            error.TargetNotFilled => "it holds fewer bytes than the page states",
-            error.Magic => "it does not begin like a frame",
-            error.ReservedBit => "it uses a reserved bit",
-            error.Dictionary => "it wants a dictionary",
-            error.ContentSize => "its content is not as long as it states",
-            error.Checksum => "its checksum does not match",
-        };
-        interrupt.describe("Zstandard data cannot be decoded: {s}", .{reason});
-        interrupt.describe_offset(self.position);
-        return if (fault == error.Dictionary) error.NotSupported else error.InvalidFormat;
+        return describe_fault(fault, self.position);
     }
 };
+
+pub fn describe_fault(fault: Fault, position: u64) Error {
+    const reason = switch (fault) {
+        error.Cancelled => return error.Cancelled,
+        error.Truncated => "it ends too early",
+        error.Corrupt => "its bytes are garbled",
+        error.Overrun => "it holds more bytes than the page states",
+        error.TargetNotFilled => "it holds fewer bytes than the page states",
+        error.Magic => "it does not begin like a frame",
+        error.ReservedBit => "it uses a reserved bit",
+        error.Dictionary => "it wants a dictionary",
+        error.ContentSize => "its content is not as long as it states",
+        error.Checksum => "its checksum does not match",
+    };
+    interrupt.describe("Zstandard data cannot be decoded: {s}", .{reason});
+    interrupt.describe_offset(position);
+    return if (fault == error.Dictionary) error.NotSupported else error.InvalidFormat;
+}
 
 fn hash_content(content: []const u8) interrupt.Error!u64 {
     var lanes: xxh64.Lanes = .init(0);
@@ -200,7 +204,7 @@ fn hash_content(content: []const u8) interrupt.Error!u64 {
 
 // --- Literals section ---------------------------------------------------------------------------
 
-const Literals = struct {
+pub const Literals = struct {
     /// In the source or in `huffman.literals`; both are readable past their end.
     bytes: []const u8,
     section_size: usize,
@@ -209,7 +213,7 @@ const Literals = struct {
 const LiteralsKind = enum(u2) { raw, repeated, compressed, compressed_with_last_table };
 
 /// header: kind (2 bits), form of the sizes (2 bits), sizes | content
-fn read_literals(content: []const u8) Fault!Literals {
+pub fn read_literals(content: []const u8) Fault!Literals {
     if (content.len == 0) return error.Truncated;
     const kind: LiteralsKind = @fromBackingInt(@as(u2, @truncate(content[0])));
     const form: u2 = @truncate(content[0] >> 2);
@@ -277,7 +281,7 @@ fn from_hex(comptime text: []const u8) [text.len / 2]u8 {
 }
 
 /// 900 bytes of `sample_text`: at level 19 with size and checksum, at level 1 with neither.
-const sample_checked = from_hex(
+pub const sample_checked = from_hex(
     "28b52ffd648402e5090056902a15804d1b001018d9602089817db4b27b735d1298d1112b0023002100c7b384784011f3" ++
         "00c580380de01484c3284a6074da4b98362988d6b4c47940001542636ad91138208759025dac5fbd64bb792dbe73baae" ++
         "23732a101c4d129c56e957375dafd3b2e26567d50fb503dfc343dc4eccd3ffca166fcd76d7fbb22a6c564e4ed6f7a3d9" ++
@@ -286,7 +290,7 @@ const sample_checked = from_hex(
         "ae827d6768e500b626a8297189f244900b2971dd068fb240b11ad6527d28b3bd459d49f22e88ad7fdd698093a060231c" ++
         "83ace2548870c48f30ceddc30356a50c46c1e7cdd8d3d660385e93901a5b9132732cd4e84f0d0afd6736",
 );
-const sample_plain = from_hex(
+pub const sample_plain = from_hex(
     "28b52ffd00004d0a0016502a1990a56903ddea5bb45284bc7d8cbbd304484ada99624d7667622c0021001f00656c2329" ++
         "38084a0120801c0a521090c36020020c9ab1c142248582707e65f2ac10493138be53d5c548906320c59b29c4eb29ad69" ++
         "ec509d792f8471281076a2d77834bd19ccdbee1c51cd3fb50566b3d1676f8d0addca327b0f968ac8279f97a68eb5ae32" ++
@@ -299,7 +303,7 @@ const sample_plain = from_hex(
 
 const sample_size = 900;
 
-fn sample_text() [sample_size]u8 {
+pub fn sample_text() [sample_size]u8 {
     const words = [_][]const u8{ "alpha", "beta", "gamma", "delta", "order", "price", "north", "south" };
     var text: [sample_size + slack]u8 = undefined;
     var writer: std.Io.Writer = .fixed(&text);

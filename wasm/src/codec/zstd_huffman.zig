@@ -42,6 +42,20 @@ var has_codes = false;
 var code_pairs: [table_size]u32 align(16) = undefined;
 var has_code_pairs = false;
 
+/// The table, for whoever decodes a frame with others in between.
+pub const Saved = struct { codes: [table_size]u16, has_codes: bool = false };
+
+pub fn save(saved: *Saved) void {
+    saved.has_codes = has_codes;
+    if (has_codes) saved.codes = codes;
+}
+
+pub fn restore(saved: *const Saved) void {
+    has_codes = saved.has_codes;
+    has_code_pairs = false;
+    if (has_codes) codes = saved.codes;
+}
+
 /// A new frame must bring its own table.
 pub fn forget_table() void {
     has_codes = false;

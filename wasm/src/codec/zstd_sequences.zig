@@ -40,11 +40,13 @@ comptime {
 const Table = enum { literals, offsets, matches };
 
 /// Static, so that their addresses are part of the load instructions.
-var entries: struct {
+var entries: Entries = undefined;
+
+const Entries = struct {
     literals: [512]Entry align(16),
     offsets: [256]Entry align(16),
     matches: [512]Entry align(16),
-} = undefined;
+};
 
 const TableState = struct {
     log: u8 = 0,
@@ -54,8 +56,21 @@ const TableState = struct {
     is_default: bool = false,
 };
 
-var table_states: struct { literals: TableState, offsets: TableState, matches: TableState } =
-    .{ .literals = .{}, .offsets = .{}, .matches = .{} };
+const TableStates = struct { literals: TableState = .{}, offsets: TableState = .{}, matches: TableState = .{} };
+
+var table_states: TableStates = .{};
+
+/// The tables, for whoever decodes a frame with others in between.
+pub const Saved = struct { entries: Entries = undefined, states: TableStates = .{} };
+
+pub fn save(saved: *Saved) void {
+    saved.* = .{ .entries = entries, .states = table_states };
+}
+
+pub fn restore(saved: *const Saved) void {
+    entries = saved.entries;
+    table_states = saved.states;
+}
 
 /// What a table is made of, apart from its counts.
 const Alphabet = struct {
