@@ -39,7 +39,12 @@ if TYPE_CHECKING:
 
 #: An engine instance takes about 2 MiB before it has seen a row.
 MEMORY_MIN = 16 << 20
-_READER_OPTIONS = frozenset(("format", "hive_partitioning", "hive_types", "verify_crc"))
+_READER_OPTIONS = frozenset(
+    (
+        *("format", "hive_partitioning", "hive_types", "verify_crc"),
+        *("delimiter", "header", "quote", "escape", "null_strings", "types", "infer_types"),
+    )
+)
 
 
 class _of_session:
@@ -183,16 +188,15 @@ class QueryMode:
     ) -> DataFrame:
         """A registered name, or files: a path, folder, pattern, http(s):// or s3:// URL, or a list of those.
 
-        `format`: "parquet", if it shall not be found out. Folders `key=value` become columns of text;
-        `hive_types={"year": "int64"}` gives them types, `hive_types="infer"` finds out which are integers,
-        dates or timestamps, as SQL over a path does; `hive_partitioning=False` leaves them out.
+        `format`: "parquet", "csv" or "ndjson", where names do not say it. CSV takes `delimiter`, `header`,
+        `quote`, `escape`, `null_strings` and `infer_types`; what is not given is found out. All text takes
+        `types={"column": "int64"}`, for where the first 20,480 rows do not tell. Folders `key=value` become
+        columns of text; `hive_types={"year": "int64"}` gives them types, `hive_types="infer"` finds out which
+        are integers, dates or timestamps, as SQL over a path does; `hive_partitioning=False` leaves them out.
         `verify_crc=True` checks the checksums of pages.
         """
         if infer_types is not True:
-            raise error(
-                "NOT_SUPPORTED",
-                "infer_types= is for text files, which table() does not read yet; from_csv takes it",
-            )
+            reader_options["infer_types"] = bool(infer_types)
         for option, value in (("snapshot_id", snapshot_id), ("ref", ref), ("version", version)):
             if value is not None:
                 raise error("NOT_SUPPORTED", f"{option}= is for tables with versions, which are not read yet")
@@ -218,6 +222,7 @@ class QueryMode:
         if not isinstance(where, (str, bytes, os.PathLike)) and hasattr(where, "__iter__"):
             where = list(where)
         given = {option: value for option, value in options.items() if value is not None}
+        options = {option: value for option, value in options.items() if value is not None}
         verify_crc = bool(options.pop("verify_crc", False))
         try:
             table = open_table(where, self._store_options(), name=name, gate=opening_gate(), **options)
@@ -228,7 +233,8 @@ class QueryMode:
             raise error(
                 "TABLE_NOT_FOUND", f"{failure.message}. Registered are: {known}", table=where
             ) from failure
-        table.verify_crc = verify_crc
+        if verify_crc and table.evidence is not None:
+            table.evidence.verify_crc = True
         table.origin = Origin(_paths(where), given)
         return DataFrame(self, Scan(table))
 

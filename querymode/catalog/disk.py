@@ -24,6 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from querymode._abi import FileFormat
     from querymode.catalog.pattern import Parts
     from querymode.store.access import Access
 
@@ -39,12 +40,12 @@ _LINKS_MAX = 10_000
 _ENTRIES_PER_CHECK = 256
 
 
-def find(path: str, access: Access) -> list[Found]:
+def find(path: str, access: Access, format: FileFormat | None = None) -> list[Found]:
     """The files of an absolute path: a file, a folder or a pattern."""
     status = _status(path, access)
     if status is not None:
         if stat.S_ISDIR(status.st_mode):
-            return folder(path, access)
+            return folder(path, access, format)
         return [Found(path, (), os.path.basename(path), is_named=True)]
     if has_wildcards(path):
         return glob(path, access)
@@ -64,7 +65,7 @@ def _status(path: str, access: Access) -> os.stat_result | None:
 # ---- folders ----
 
 
-def folder(path: str, access: Access) -> list[Found]:
+def folder(path: str, access: Access, format: FileFormat | None = None) -> list[Found]:
     path = path.rstrip("/") or "/"
     if os.path.normpath(path) == "/":
         raise error(
@@ -76,7 +77,7 @@ def folder(path: str, access: Access) -> list[Found]:
         inner = _entries(f"{path}/metadata", access)
         names.update(ICEBERG for name, _, _ in inner if is_iceberg_metadata(("metadata", name)))
     refuse_other_table(path, names)
-    return choose(list(_walk(path, entries, access)), path)
+    return choose(list(_walk(path, entries, access)), path, format)
 
 
 def _walk(path: str, entries: list[Entry], access: Access) -> Iterator[Found]:

@@ -9,15 +9,19 @@ from __future__ import annotations
 import os
 import reprlib
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 
+from querymode._abi import FileFormat
 from querymode._collector import CollectorPaused
 from querymode.catalog import disk as local
 from querymode.catalog import hive
-from querymode.catalog.listing import Found
+from querymode.catalog.listing import Found, is_parquet_name
 from querymode.catalog.one_schema import Member, Union
 from querymode.errors import QueryModeError, error
 from querymode.format.parquet.footer import default_cache, is_settled, load, read_many
+from querymode.format.text.names import NAMES as TEXT_FORMATS
+from querymode.format.text.names import format_of_name
 from querymode.store.access import absolute
 from querymode.store.fetch import IoGate
 from querymode.store.local import LocalFile
@@ -35,10 +39,12 @@ if TYPE_CHECKING:
     from querymode.store.fetch import Opening
     from querymode.store.local import FileIdentity
     from querymode.store.source import ByteSource
+    from querymode.table.text import TextTable
 
     Path = str | os.PathLike[str]
 
-FORMATS = ("parquet",)
+#: What `format=` may be.
+FORMATS = {"parquet": FileFormat.PARQUET, **TEXT_FORMATS}
 #: Files that are open at the same time while footers are read.
 _OPEN_COUNT_MAX = 256
 
@@ -53,32 +59,66 @@ def open_table(
     name: str | None = None,
     gate: IoGate | None = None,
     cache: FooterCache | None = None,
-) -> FileTable:
+    **dialect: Any,
+) -> FileTable | TextTable:
     """The table that a file, a folder, a pattern, a URL, or a list of those stands for.
 
-    `format`: "parquet" if it is known. `hive_partitioning`: whether `key=value` folders become columns: by
-    default yes, except where the files of a list differ in their keys. `hive_types`: types of such columns,
-    which are text otherwise; "infer" finds them out. `gate` and `cache`: through which footers are read.
+    `format`: "parquet", "csv" or "ndjson", if names do not say it. `dialect`: options of text files.
+    `hive_partitioning`: whether `key=value` folders become columns: by default yes, except where the files of
+    a list differ in their keys. `hive_types`: types of such columns, which are text otherwise; "infer" finds
+    them out. `gate` and `cache`: through which footers are read.
     """
     options = options or StoreOptions()
-    if format is not None and str(format).lower() not in FORMATS:
+    wanted = None if format is None else FORMATS.get(str(format).lower())
+    if format is not None and wanted is None:
         raise error(
             "NOT_SUPPORTED", f"format={format!r} is not read yet; so far, it is: {', '.join(FORMATS)}"
         )
     gate = gate or IoGate()
     before = (gate.request_count, gate.byte_count)
-    opening = _Opening(options, gate, cache or default_cache(), parquet_expected=format is not None)
+    opening = _Opening(options, gate, cache or default_cache(), wanted)
     is_list = not isinstance(where, (str, os.PathLike))
     with CollectorPaused():
         found = _find_all(where, opening) if is_list else _find(where, opening)
-        members = opening.open(found)
+        text_format = wanted if wanted is not None else _text_format(found)
+        is_text = text_format is not None and text_format != FileFormat.PARQUET
+        if dialect and not is_text:
+            raise error(
+                "NOT_SUPPORTED", f"{sorted(dialect)[0]}= is for text files, and these are Parquet files"
+            )
+        texts = None
+        if is_text:
+            from querymode.catalog.text import NamedOtherwise, open_texts
+
+            assert text_format is not None
+            with suppress(NamedOtherwise):
+                texts = open_texts(opening, found, text_format, dialect)
+        members = opening.open(found) if texts is None else [text.member for text in texts]
         values = [hive.partition_values(member.folders) for member in members]
         names = [member.name for member in members]
         keys = hive.partition_keys(names, values, wanted=hive_partitioning, uneven=not is_list)
-        union = Union(members, values, hive.partition_types(keys, values, hive_types))
-        table = FileTable(union.schema(), union.files(), name)
+        types = hive.partition_types(keys, values, hive_types)
+        union = Union(members, values, types, has_hidden=texts is None)
+        table: FileTable | TextTable
+        if texts is not None:
+            from querymode.table.text import TextFile, TextTable
+
+            files = [
+                TextFile(text.member.name, text.member.open, text.size, text.head, places)
+                for text, places in zip(texts, union.places(), strict=True)
+            ]
+            assert text_format is not None
+            table = TextTable(union.schema(), text_format, files, name)
+        else:
+            table = FileTable(union.schema(), union.files(), name)
     table.opening = (gate.request_count - before[0], gate.byte_count - before[1])
     return table
+
+
+def _text_format(found: list[Found]) -> FileFormat | None:
+    """By the names of files that somebody named or a pattern found. Names of one table say the same."""
+    formats = {None if is_parquet_name(file.name) else format_of_name(file.name) for file in found}
+    return formats.pop() if len(formats) == 1 else None
 
 
 # ---- which files ----
@@ -116,11 +156,11 @@ def _find(where: object, opening: _Opening, *, alone: bool = True) -> list[Found
     path = absolute(os.fspath(where), options.root)
     scheme = scheme_of(path)
     if scheme in ("", "file"):
-        return local.find(local_path(path, options.root), options.access)
+        return local.find(local_path(path, options.root), options.access, opening.format)
     if scheme in ("s3", "s3a"):
         from querymode.catalog import s3
 
-        found = s3.find(path, options, opening.gate)
+        found = s3.find(path, options, opening.gate, opening.format)
         return _object_or_folder(path, opening) if alone and _is_unlisted(found) else found
     if "*" in path.partition("?")[0]:
         raise error(
@@ -146,7 +186,7 @@ def _object_or_folder(url: str, opening: _Opening) -> list[Found]:
         if failure.code != "TABLE_NOT_FOUND":
             raise
         try:
-            return s3.folder(url.partition("://")[2], opening.options, opening.gate)
+            return s3.folder(url.partition("://")[2], opening.options, opening.gate, opening.format)
         except QueryModeError:
             raise failure from None
     return [found]
@@ -159,12 +199,13 @@ class _Opening:
     """How the files of one table are opened and their footers read."""
 
     def __init__(
-        self, options: StoreOptions, gate: IoGate, cache: FooterCache, *, parquet_expected: bool
+        self, options: StoreOptions, gate: IoGate, cache: FooterCache, format: FileFormat | None
     ) -> None:
         self.options = options
         self.gate = gate
         self.cache = cache
-        self.parquet_expected = parquet_expected
+        #: What somebody said they are.
+        self.format = format
 
     def open(self, found: list[Found]) -> list[Member]:
         members: list[Member] = []
@@ -172,14 +213,14 @@ class _Opening:
             batch = found[start : start + _OPEN_COUNT_MAX]
             sources: list[ByteSource] = []
             try:
-                self._open_batch(batch, sources)
+                self.open_batch(batch, sources)
                 members += self._members(batch, sources)
             finally:
                 for source in sources:
                     source.close()
         return members
 
-    def _open_batch(self, batch: list[Found], sources: list[ByteSource]) -> None:
+    def open_batch(self, batch: list[Found], sources: list[ByteSource]) -> None:
         remote = {index: file for index, file in enumerate(batch) if _is_remote(file) and file.source is None}
         opened = dict(zip(remote, self._open_together(list(remote.values())), strict=True))
         for index, file in enumerate(batch):
@@ -191,10 +232,10 @@ class _Opening:
             [source for _, source in kept],
             gate=self.gate,
             cache=self.cache,
-            parquet_expected=self.parquet_expected,
+            parquet_expected=self.format is not None,
         )
         return [
-            Member(source.name, file.folders, self._opener(file, source, footer), footer)
+            Member(source.name, file.folders, self.opener(file, source, footer), footer)
             for (file, source), footer in zip(kept, footers, strict=True)
         ]
 
@@ -211,7 +252,8 @@ class _Opening:
         }
         return [pair for pair in pairs if id(pair[1]) not in others]
 
-    def _opener(self, file: Found, source: ByteSource, footer: FlatFooter) -> Callable[[], ByteSource]:
+    def opener(self, file: Found, source: ByteSource, footer: FlatFooter | None) -> Callable[[], ByteSource]:
+        """Opens the file that this is once more."""
         if isinstance(source, LocalFile):
             identity = (source.identity, is_settled(source))
             return _OpenAgain(file.path, self.options, identity, footer, self.cache)
@@ -263,7 +305,7 @@ class _OpenAgain:
         path: str,
         options: StoreOptions,
         known: tuple[FileIdentity, bool],
-        footer: FlatFooter,
+        footer: FlatFooter | None,
         cache: FooterCache,
     ) -> None:
         self._path = path
@@ -281,7 +323,9 @@ class _OpenAgain:
         try:
             if was_settled and source.identity == identity:
                 return source
-            if source.identity[:4] == identity[:4] and _has_footer(source, self._footer, self._cache):
+            # Text has no footer to look at: the file itself is, when the scan ends.
+            is_same = self._footer is None or _has_footer(source, self._footer, self._cache)
+            if source.identity[:4] == identity[:4] and is_same:
                 return source
         except BaseException:
             source.close()
@@ -295,7 +339,7 @@ class _OpenAgain:
 
 
 def _opener_elsewhere(
-    path: str, options: StoreOptions, known: tuple[FileIdentity, bool], footer: FlatFooter
+    path: str, options: StoreOptions, known: tuple[FileIdentity, bool], footer: FlatFooter | None
 ) -> _OpenAgain:
     return _OpenAgain(path, options, known, footer, default_cache())
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from querymode._abi import FileFormat
 from querymode._call import claim
 from querymode.errors import error
+from querymode.format.text.names import format_of_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,19 +82,29 @@ def is_other_name(name: str) -> bool:
     return name.rpartition(".")[2].lower() in _OTHER_SUFFIXES and "." in name
 
 
-def choose(found: list[Found], where: str) -> list[Found]:
+def choose(found: list[Found], where: str, format: FileFormat | None = None) -> list[Found]:
     """Which files of a folder are the table, in the order of their paths.
 
-    Those whose name says Parquet, and those whose name says nothing: such a file must be Parquet too if no
-    name says so, and is left out if it is not otherwise. Names of other formats are no part of it.
+    Those whose names say the format that was asked for; if none was, Parquet, or else the one text format
+    that they say. Where Parquet is meant, a file whose name says nothing must be that too if no name says so,
+    and is left out if it is not otherwise. Names of other formats are no part of it.
     """
     named = {file.path for file in found if is_parquet_name(file.name)}
+    texts = {format_of_name(file.name) for file in found} - {None}
+    if format is None and not named and len(texts) == 1:
+        (format,) = texts
+    if format is not None and format != FileFormat.PARQUET:
+        chosen = [file for file in found if format_of_name(file.name) == format]
+        chosen = chosen or [file for file in found if not is_parquet_name(file.name)]
+        if not chosen:
+            raise nothing_found(where)
+        return sorted(chosen, key=lambda file: file.path)
     chosen = [file for file in found if file.path in named or not is_other_name(file.name)]
     if found and not chosen:
         raise error(
             "NOT_SUPPORTED",
-            f"{where} holds no Parquet files, but others such as {found[0].name}; so far, Parquet is what is "
-            "read",
+            f"{where} holds no files of one format that is read, but others such as {found[0].name}; give a "
+            "pattern such as *.csv, or format=",
         )
     if not chosen:
         raise nothing_found(where)

@@ -16,13 +16,19 @@ from querymode.types import NULL
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Protocol
 
     from querymode.errors import QueryModeError
-    from querymode.format.parquet.flat_footer import FlatFooter
     from querymode.store.source import ByteSource
     from querymode.types import DataType
 
     Fields = tuple[tuple[str, DataType], ...]
+
+    class HasFields(Protocol):
+        """A footer, or what is known of a file without one."""
+
+        @property
+        def fields(self) -> Fields: ...
 
 
 class Member:
@@ -31,7 +37,7 @@ class Member:
     __slots__ = ("folders", "footer", "name", "open")
 
     def __init__(
-        self, name: str, folders: Sequence[str], open_: Callable[[], ByteSource], footer: FlatFooter
+        self, name: str, folders: Sequence[str], open_: Callable[[], ByteSource], footer: HasFields
     ) -> None:
         self.name = name
         self.folders = folders
@@ -43,8 +49,14 @@ class Union:
     """The columns of all files by name, and for every file where each of them comes from."""
 
     def __init__(
-        self, members: list[Member], values: list[dict[str, str | None]], partitions: dict[str, DataType]
+        self,
+        members: list[Member],
+        values: list[dict[str, str | None]],
+        partitions: dict[str, DataType],
+        *,
+        has_hidden: bool = True,
     ) -> None:
+        """`has_hidden`: fields of structures can be read on their own."""
         assert len(members) == len(values)
         self._members = members
         self._values = values
@@ -59,7 +71,9 @@ class Union:
         self._constants: dict[tuple[str, str | None], bytes] = {}
         self._unite()
         #: Fields of structures by their paths: read on their own when somebody names them.
-        self._hidden = dict(structure_fields(zip(self._names, self._types, strict=True)))
+        self._hidden: dict[str, DataType] = {}
+        if has_hidden:
+            self._hidden.update(structure_fields(zip(self._names, self._types, strict=True)))
 
     def _unite(self) -> None:
         seen: set[int] = set()
@@ -115,14 +129,22 @@ class Union:
     # ---- places ----
 
     def files(self) -> list[TableFile]:
+        """Of Parquet files, whose footers the members have."""
+        return [
+            TableFile(member.name, member.open, member.footer, places)  # type: ignore[arg-type]
+            for member, places in zip(self._members, self.places(), strict=True)
+        ]
+
+    def places(self) -> list[tuple[bytes, ...]]:
+        """For every file, where the table's columns come from."""
         keys = [(index, name) for index, name in enumerate(self._names) if name in self._partitions]
-        files = []
+        found = []
         for member, values in zip(self._members, self._values, strict=True):
             places = self._shared_places(member.footer.fields)
             if keys:
                 places = self._with_constants(places, keys, values, member)
-            files.append(TableFile(member.name, member.open, member.footer, places))
-        return files
+            found.append(places)
+        return found
 
     def _shared_places(self, fields: Fields) -> tuple[bytes, ...]:
         places = self._places.get(id(fields))

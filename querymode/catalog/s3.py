@@ -17,11 +17,12 @@ from querymode.store.s3 import list_prefix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from querymode._abi import FileFormat
     from querymode.store.fetch import IoGate
     from querymode.store.options import StoreOptions
 
 
-def find(url: str, options: StoreOptions, gate: IoGate) -> list[Found]:
+def find(url: str, options: StoreOptions, gate: IoGate, format: FileFormat | None = None) -> list[Found]:
     """The objects of a URL: one object, a folder or a pattern. `gate`: through which pages are asked for."""
     path = url.partition("://")[2]
     key = path.partition("/")[2]
@@ -29,17 +30,17 @@ def find(url: str, options: StoreOptions, gate: IoGate) -> list[Found]:
     if has_wildcards(key):
         return glob(path, options, gate)
     if not name:
-        return folder(path, options, gate)
+        return folder(path, options, gate, format)
     if "." not in name:  # more probably a folder: S3 itself knows neither
         try:
-            return folder(path, options, gate)
+            return folder(path, options, gate, format)
         except QueryModeError as failure:
             if failure.code != "TABLE_NOT_FOUND":
                 raise
     return [Found(url, (), name, is_named=True)]
 
 
-def folder(path: str, options: StoreOptions, gate: IoGate) -> list[Found]:
+def folder(path: str, options: StoreOptions, gate: IoGate, format: FileFormat | None = None) -> list[Found]:
     """`path`: bucket and key."""
     root = f"s3://{path.rstrip('/')}/"
     found: list[Found] = []
@@ -53,7 +54,7 @@ def folder(path: str, options: StoreOptions, gate: IoGate) -> list[Found]:
     refuse_other_table(root, top)
     if not found:
         raise nothing_found(root)
-    return choose(found, root)
+    return choose(found, root, format)
 
 
 def glob(path: str, options: StoreOptions, gate: IoGate) -> list[Found]:

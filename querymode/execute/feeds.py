@@ -31,12 +31,18 @@ if TYPE_CHECKING:
     class Sink(Protocol):
         """What a feed needs of the run that it is part of."""
 
+        #: Whether what a lane leaves is taken away before the lane is finished; whether all is over.
+        streams: bool
+        stopped: bool
+
         def allow(self, instance: Instance) -> None: ...
         def next_lane(self, instance: Instance, feed: Feed) -> int | None: ...
         def take_output(self, instance: Instance, query: int, output: Output, lane: int) -> None: ...
         def take_list(self, instance: Instance, output: Output, lanes: Sequence[int]) -> None: ...
         def lane_finished(self, lane: int) -> None: ...
         def lane_skipped(self, lane: int) -> None: ...
+        def forget_lane(self, lane: int) -> None: ...
+        def reopen(self, instance: Instance, query: int, feed: Feed) -> int: ...
         def count_pages(self, count: int) -> None: ...
         def let_go(self, batches: Iterable[Batch]) -> None: ...
 
@@ -125,8 +131,13 @@ class Feed:
         except IndexError:  # their owner, who takes several at a time, was faster
             return None
 
-    def run(self, instance: Instance, query: int, sink: Sink) -> None:
-        """Lanes while there are any."""
+    def run(self, instance: Instance, query: int, sink: Sink) -> int:
+        """Lanes while there are any. The query that is open then: one that failed may have been replaced."""
+        self.run_lanes(instance, query, sink)
+        return query
+
+    def run_lanes(self, instance: Instance, query: int, sink: Sink) -> None:
+        """Lanes while there are any, where a failure ends it all."""
         raise NotImplementedError
 
     def close(self, *, clean: bool) -> None:
@@ -142,6 +153,9 @@ class Feed:
 
     def groups_pruned(self) -> int:
         return 0
+
+    def note_reads(self, profile: Profile, scan: int) -> None:
+        """What it has read, for explain."""
 
     def ready(self) -> Sequence[Sequence[Batch]]:
         """Answers of lanes that nobody needs to run."""
@@ -271,7 +285,7 @@ class MemoryFeed(Feed):
         ]
         return len(kept) + len(morsels) <= self._morsels_kept_max
 
-    def run(self, instance: Instance, query: int, sink: Sink) -> None:
+    def run_lanes(self, instance: Instance, query: int, sink: Sink) -> None:
         if (self._id, -1) not in instance.resident:
             forget_dead_tables(instance)
         block = InputBlock(instance)
@@ -399,7 +413,7 @@ class BatchFeed(Feed):
         #: Whether nobody else wants them: what has been pushed need not be held any more.
         self._consume = consume
 
-    def run(self, instance: Instance, query: int, sink: Sink) -> None:
+    def run_lanes(self, instance: Instance, query: int, sink: Sink) -> None:
         block = InputBlock(instance)
         while (lane := sink.next_lane(instance, self)) is not None:
             if self._states:
@@ -536,7 +550,7 @@ class FileFeed(Feed):
         elif bounds:
             self.scan.use_pruning(rewrite([*self._branch.leading, *bounds], self.scan.table.schema))
 
-    def run(self, instance: Instance, query: int, sink: Sink) -> None:
+    def run_lanes(self, instance: Instance, query: int, sink: Sink) -> None:
         from querymode.execute.files import Worker
 
         self.prepare(instance, sink)

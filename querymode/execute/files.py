@@ -21,7 +21,7 @@ from querymode.store.source import Touched
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import TypeVar
+    from typing import Protocol, TypeVar
 
     from querymode.engine.instance import Instance, Output
     from querymode.execute.top_bound import TopBound
@@ -31,6 +31,15 @@ if TYPE_CHECKING:
     from querymode.table.files import FileTable
 
     T = TypeVar("T")
+
+    class StoredFile(Protocol):
+        """A file of a table."""
+
+        name: str
+
+        @property
+        def open(self) -> Callable[[], ByteSource]: ...
+
 
 _REQUEST = struct.Struct(_abi.SCAN_REQUEST_FORMAT)
 _SEGMENT = struct.Struct(_abi.SEGMENT_FORMAT)
@@ -52,8 +61,56 @@ AHEAD_LOCAL = 1
 AHEAD_REMOTE = 3
 
 
-class FileScan:
-    """What one query reads of a table of files."""
+class FileReads:
+    """The bytes of a table's files, for one query: files are opened when first needed, and looked at again at
+    the end."""
+
+    def __init__(self, files: Sequence[StoredFile], gate: IoGate) -> None:
+        self.files = files
+        self.gate = gate
+        #: What was asked for so far.
+        self.request_count = 0
+        self.byte_count = 0
+        #: Set at the end: a file is not, or may not be, what it was when the scan opened it.
+        self.disturbance: QueryModeError | None = None
+        #: Some file that was opened lies on another machine.
+        self.is_remote = False
+        self._lock = threading.Lock()
+        self._sources: dict[int, ByteSource] = {}
+
+    def submit(self, source: ByteSource, reads: list[tuple[int, memoryview]]) -> Ticket:
+        ticket = self.gate.submit(source, reads)
+        with self._lock:
+            self.request_count += len(reads)
+            self.byte_count += sum(view.nbytes for _, view in reads)
+        return ticket
+
+    def source(self, number: int) -> ByteSource:
+        """The file's bytes, opened when first needed and kept for the query."""
+        with self._lock:
+            found = self._sources.get(number)
+            if found is None:
+                found = self._sources[number] = self.files[number].open()
+                self.is_remote = self.is_remote or not found.local
+            return found
+
+    def close(self, *, verify: bool) -> None:
+        """Ends all reading. With `verify`: fails if a file was changed while it was read."""
+        if not verify:
+            self.gate.cancel()
+        with self._lock:
+            sources, self._sources = list(self._sources.values()), {}
+        try:
+            self.disturbance = _disturbance(sources)
+        finally:
+            for source in sources:
+                source.close()
+        if verify and self.disturbance is not None:
+            raise self.disturbance
+
+
+class FileScan(FileReads):
+    """What one query reads of a table of row groups."""
 
     def __init__(
         self,
@@ -67,10 +124,10 @@ class FileScan:
         memory: int,
         verify_crc: bool = False,
     ) -> None:
+        super().__init__(table.files, gate)
         self.table = table
         self.columns = tuple(columns)
         self.pruning = pruning
-        self.gate = gate
         self.has_filter = has_filter
         self.rows_needed = rows_needed
         self.verify_crc = verify_crc
@@ -79,21 +136,12 @@ class FileScan:
             [table.groups[index] for index in lane] for lane in table.lanes
         ] or [[]]
         self.groups_pruned = 0
-        #: What was asked for so far.
-        self.request_count = 0
-        self.byte_count = 0
         #: Set by `Worker.foresee`: the engine keeps some columns for later, some come in several pieces
         #: that begin where pages do, or some pages may turn out to need a dictionary.
         self.foreseen_in_part = False
         self.foreseen_in_pieces = False
         self.foreseen_unsure = False
-        self._lock = threading.Lock()
         self._pruned = pruning is None
-        self._sources: dict[int, ByteSource] = {}
-        #: Set at the end: a file is not, or may not be, what it was when the scan opened it.
-        self.disturbance: QueryModeError | None = None
-        #: Some file that was opened lies on another machine.
-        self.is_remote = False
         window = max(WINDOW_MIN, min(WINDOW_MAX, memory // 8 // max(1, len(self.columns))))
         self.window = window if rows_needed is None or rows_needed > 100_000 else min(window, WINDOW_FEW_ROWS)
         if table.picked:
@@ -143,38 +191,6 @@ class FileScan:
             surviving.update((number, group) for group in range(count) if kept[position + group])
             position += count
         return surviving
-
-    # ---- sources ----
-
-    def submit(self, source: ByteSource, reads: list[tuple[int, memoryview]]) -> Ticket:
-        ticket = self.gate.submit(source, reads)
-        with self._lock:
-            self.request_count += len(reads)
-            self.byte_count += sum(view.nbytes for _, view in reads)
-        return ticket
-
-    def source(self, number: int) -> ByteSource:
-        """The file's bytes, opened when first needed and kept for the query."""
-        with self._lock:
-            found = self._sources.get(number)
-            if found is None:
-                found = self._sources[number] = self.table.files[number].open()
-                self.is_remote = self.is_remote or not found.local
-            return found
-
-    def close(self, *, verify: bool) -> None:
-        """Ends all reading. With `verify`: fails if a file was changed while it was read."""
-        if not verify:
-            self.gate.cancel()
-        with self._lock:
-            sources, self._sources = list(self._sources.values()), {}
-        try:
-            self.disturbance = _disturbance(sources)
-        finally:
-            for source in sources:
-                source.close()
-        if verify and self.disturbance is not None:
-            raise self.disturbance
 
 
 def _disturbance(sources: list[ByteSource]) -> QueryModeError | None:
@@ -231,74 +247,30 @@ class _Needs:
         return memoryview(data)[offset - start : offset - start + size]
 
 
-class GroupReader:
-    """One row group on its way into a query."""
+class PieceReader:
+    """A piece of a file on its way into a query: the engine says which bytes it lacks, here they are read."""
 
-    def __init__(self, worker: Worker, number: int, group: int, *, foreseen: bool = False) -> None:
-        self._worker = worker
-        self._instance = worker.instance
-        self._number = number
-        self._file = worker.scan.table.files[number]
-        self._source = worker.scan.source(number)
-        footer = self._file.footer
-        # Of a file with the same footer that was written again, what was read then is not part of this one.
-        self._tail = footer.tail if footer.tail_identity == self._source.identity else (0, b"")
+    #: Of the file, what is here already: where it begins, and it.
+    _tail: tuple[int, bytes] = (0, b"")
+
+    def __init__(
+        self, instance: Instance, source: ByteSource, reads: FileReads, allow: Callable[[], None]
+    ) -> None:
+        self._instance = instance
+        self._source = source
+        self._reads = reads
+        self._allow = allow
         self._blocks: list[_Block] = []
         self._ticket: Ticket | None = None
         self._segments: list[bytes] = []
         self._buffers: list[tuple[int, bytearray]] = []
-        worker.allow()
-        self._handle = self._guarded(lambda: self._open(group))
-        self.foreseen_requests = 0
-        self.foreseen_bytes = 0
-        if foreseen:
-            self._guarded(self._foresee)
-            return
-        #: What the first step said: needs that are on their way, or already the end.
-        self._output: Output | None = self._guarded(self._step)
+        #: What the last step said, while nobody has looked at it.
+        self._output: Output | None = None
+        self._handle = 0
 
-    def _foresee(self) -> None:
-        """Indexes are brought, and then the engine says what it would ask for next."""
-        scan = self._worker.scan
-        indexed: set[int] = set()
-        planned: set[int] = set()
-        while True:
-            segments, self._segments = b"".join(self._segments), []
-            output = self._instance.scan_step(self._handle, segments)
-            if output.state != OutputState.NEED_BYTES:
-                return
-            wire = self._instance.read(output.address, output.size)
-            needs = _Needs(wire, self._tail)
-            self.foreseen_requests += len(needs.merged)
-            self.foreseen_bytes += sum(part.size for part in needs.merged)
-            if not needs.plan:
-                indexed |= needs.owners
-                self._fetch(wire)
-                self._arrive()
-                continue
-            planned |= needs.owners
-            scan.foreseen_unsure |= bool(needs.plan & _abi.PLAN_UNSURE)
-            scan.foreseen_in_pieces |= bool(needs.plan & _abi.PLAN_ROUND)
-            if needs.plan & _abi.PLAN_LAST:
-                scan.foreseen_in_part |= not indexed <= planned
-                return
-
-    def _open(self, group: int) -> int:
-        worker = self._worker
-        scan = worker.scan
-        flags = worker.flags | (_abi.SCAN_VERIFY_CRC if scan.verify_crc else 0)
-        if scan.has_filter and not self._source.local:
-            flags |= _abi.SCAN_FILTER_FIRST
-        file = open_file(self._instance, self._file.footer)
-        picked = scan.table.picked.get((self._number, group), b"")
-        prune_query = 0 if picked else worker.prune_query
-        head = _REQUEST.pack(file, group, prune_query, flags, scan.window, len(picked) // 8)
-        places = [self._file.places[index] for index in scan.columns]
-        if prune_query and scan.pruning is not None:
-            places += [self._file.places[index] for index in worker.prune_columns]
-            places.append(scan.pruning.probes)
-        places.append(picked)
-        return self._instance.scan_open(worker.query, head + b"".join(places))
+    def _named(self, failure: QueryModeError) -> QueryModeError:
+        """An error of the engine, with the file's name."""
+        raise NotImplementedError
 
     def _guarded(self, call: Callable[[], T]) -> T:
         """Errors of the engine get the file's name, and the column's."""
@@ -306,24 +278,6 @@ class GroupReader:
             return call()
         except QueryModeError as failure:
             raise self._named(failure) from None
-
-    def _named(self, failure: QueryModeError) -> QueryModeError:
-        if failure.code not in ("INVALID_FORMAT", "NOT_SUPPORTED", "SCHEMA_MISMATCH", "QUERY_FAILED"):
-            return failure
-        index = self._instance.error_column
-        scan = self._worker.scan
-        column = None
-        if index is not None and index < len(scan.columns):
-            column = scan.table.schema.field(scan.columns[index])[0]
-        where = self._file.name + (f", column {column!r}" if column is not None else "")
-        place = f" (near byte {failure.offset})" if failure.offset is not None else ""
-        return error(
-            failure.code,
-            f"{where}: {failure.message}{place}",
-            table=self._file.name,
-            column=column,
-            offset=failure.offset,
-        )
 
     def _step(self) -> Output:
         """One step of the engine; what it needs is on its way when this returns."""
@@ -346,11 +300,11 @@ class GroupReader:
             for index, place in merged.parts:
                 self._add_segment(block, place, needs.missing[index])
             reads.append((merged.offset, self._target(block.address, merged.size)))
-        self._ticket = self._worker.scan.submit(self._source, reads)
+        self._ticket = self._reads.submit(self._source, reads)
 
     def _new_block(self, size: int) -> _Block:
         if size >= ALLOW_SIZE:
-            self._worker.allow()
+            self._allow()
         block = _Block(self._instance.alloc(size), size, [])
         self._blocks.append(block)
         return block
@@ -407,6 +361,89 @@ class GroupReader:
         for block in self._blocks:
             self._instance.free(block.address, block.size)
         self._blocks = []
+
+
+class GroupReader(PieceReader):
+    """One row group on its way into a query."""
+
+    def __init__(self, worker: Worker, number: int, group: int, *, foreseen: bool = False) -> None:
+        super().__init__(worker.instance, worker.scan.source(number), worker.scan, worker.allow)
+        self._worker = worker
+        self._number = number
+        self._file = worker.scan.table.files[number]
+        footer = self._file.footer
+        # Of a file with the same footer that was written again, what was read then is not part of this one.
+        self._tail = footer.tail if footer.tail_identity == self._source.identity else (0, b"")
+        worker.allow()
+        self._handle = self._guarded(lambda: self._open(group))
+        self.foreseen_requests = 0
+        self.foreseen_bytes = 0
+        if foreseen:
+            self._guarded(self._foresee)
+            return
+        # Needs that are on their way, or already the end.
+        self._output = self._guarded(self._step)
+
+    def _foresee(self) -> None:
+        """Indexes are brought, and then the engine says what it would ask for next."""
+        scan = self._worker.scan
+        indexed: set[int] = set()
+        planned: set[int] = set()
+        while True:
+            segments, self._segments = b"".join(self._segments), []
+            output = self._instance.scan_step(self._handle, segments)
+            if output.state != OutputState.NEED_BYTES:
+                return
+            wire = self._instance.read(output.address, output.size)
+            needs = _Needs(wire, self._tail)
+            self.foreseen_requests += len(needs.merged)
+            self.foreseen_bytes += sum(part.size for part in needs.merged)
+            if not needs.plan:
+                indexed |= needs.owners
+                self._fetch(wire)
+                self._arrive()
+                continue
+            planned |= needs.owners
+            scan.foreseen_unsure |= bool(needs.plan & _abi.PLAN_UNSURE)
+            scan.foreseen_in_pieces |= bool(needs.plan & _abi.PLAN_ROUND)
+            if needs.plan & _abi.PLAN_LAST:
+                scan.foreseen_in_part |= not indexed <= planned
+                return
+
+    def _open(self, group: int) -> int:
+        worker = self._worker
+        scan = worker.scan
+        flags = worker.flags | (_abi.SCAN_VERIFY_CRC if scan.verify_crc else 0)
+        if scan.has_filter and not self._source.local:
+            flags |= _abi.SCAN_FILTER_FIRST
+        file = open_file(self._instance, self._file.footer)
+        picked = scan.table.picked.get((self._number, group), b"")
+        prune_query = 0 if picked else worker.prune_query
+        head = _REQUEST.pack(file, group, prune_query, flags, scan.window, len(picked) // 8)
+        places = [self._file.places[index] for index in scan.columns]
+        if prune_query and scan.pruning is not None:
+            places += [self._file.places[index] for index in worker.prune_columns]
+            places.append(scan.pruning.probes)
+        places.append(picked)
+        return self._instance.scan_open(worker.query, head + b"".join(places))
+
+    def _named(self, failure: QueryModeError) -> QueryModeError:
+        if failure.code not in ("INVALID_FORMAT", "NOT_SUPPORTED", "SCHEMA_MISMATCH", "QUERY_FAILED"):
+            return failure
+        index = self._instance.error_column
+        scan = self._worker.scan
+        column = None
+        if index is not None and index < len(scan.columns):
+            column = scan.table.schema.field(scan.columns[index])[0]
+        where = self._file.name + (f", column {column!r}" if column is not None else "")
+        place = f" (near byte {failure.offset})" if failure.offset is not None else ""
+        return error(
+            failure.code,
+            f"{where}: {failure.message}{place}",
+            table=self._file.name,
+            column=column,
+            offset=failure.offset,
+        )
 
 
 class Worker:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from querymode.execute.batch import Batch
     from querymode.execute.executor import Export
     from querymode.execute.feeds import Feed
-    from querymode.execute.files import FileScan
+    from querymode.execute.files import FileReads, FileScan
     from querymode.execute.limits import Limits
     from querymode.execute.profile import Profile
     from querymode.execute.ranges import Range
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from querymode.table.files import FileTable
     from querymode.table.memory import MemoryTable
     from querymode.table.table import Table
+    from querymode.table.text import TextTable
 
 
 #: What rows may be to blame for.
@@ -117,7 +118,7 @@ class QueryRun:
         self.pages_skipped = 0
         self._reads = reads
         self._gate: IoGate | None = None
-        self._scans: list[FileScan] = []
+        self._scans: list[FileReads] = []
         #: What stages have left, by their numbers. Some may have been run elsewhere.
         self._results: dict[int, list[list[Batch]]] = dict(results or {})
         self.held += sum(batch.size for lanes in self._results.values() for lane in lanes for batch in lane)
@@ -223,7 +224,7 @@ class QueryRun:
         if top is not None:
             self.profile.seconds[top] = self.profile.seconds.get(top, 0.0) + seconds
         for branch, feed in zip(stage.branches, run.feeds, strict=True):
-            if branch.scan is not None and isinstance(feed, FileFeed):
+            if branch.scan is not None:
                 feed.note_reads(self.profile, branch.scan)
 
     def _run_partitions(self, stage: Stage, end: Partitioned, lanes: list[list[Batch]]) -> list[list[Batch]]:
@@ -419,7 +420,9 @@ class QueryRun:
             and stage.rows_needed is not None
         ):
             rows = table.lane_rows(0)
-            is_enough = not stage.branches[0].drops_rows and rows is not None and stage.rows_needed <= rows
+            if rows is None:
+                rows = table.rows_expected // table.lane_count
+            is_enough = not stage.branches[0].drops_rows and stage.rows_needed <= rows
             if is_enough or self._alone:
                 return 1
             return max(1, min(self.limits.thread_count, lane_count))
@@ -431,18 +434,42 @@ class QueryRun:
         if self._gate is not None:
             self._gate.cancel()
 
-    def _file_scan(self, branch: Branch, table: FileTable, stage: Stage, workers: int) -> FileScan:
-        from querymode.execute.files import FileScan
+    def _text_feed(
+        self,
+        branch: Branch,
+        table: TextTable,
+        stage: Stage,
+        first: int,
+        workers: int,
+        bound: TopBound | None,
+    ) -> Feed:
+        from querymode.execute.text import TextFeed, TextReads
 
+        reads = TextReads(
+            table,
+            branch.columns,
+            self._io_gate(),
+            rows_needed=stage.rows_needed,
+            memory=self.size // workers,
+        )
+        self._scans.append(reads)
+        return TextFeed(first, branch, reads)
+
+    def _io_gate(self) -> IoGate:
         if self._gate is None:
             assert self._reads is not None
             self._gate = self._reads.new_gate()
+        return self._gate
+
+    def _file_scan(self, branch: Branch, table: FileTable, stage: Stage, workers: int) -> FileScan:
+        from querymode.execute.files import FileScan
+
         self._answer.group_count += len(table.groups)
         scan = FileScan(
             table,
             branch.columns,
             branch.pruning,
-            self._gate,
+            self._io_gate(),
             has_filter=branch.has_filter,
             rows_needed=stage.rows_needed,
             memory=self.size // workers,
@@ -469,6 +496,7 @@ class QueryRun:
 _FEEDS: dict[str, Callable[..., Feed]] = {
     "memory": QueryRun._memory_feed,
     "row groups": QueryRun._file_feed,
+    "text": QueryRun._text_feed,
 }
 
 

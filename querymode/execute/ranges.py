@@ -207,7 +207,7 @@ class RangeFeed(Feed):
         self._runs = runs
         self._lock = lock
 
-    def run(self, instance: Instance, query: int, sink: Sink) -> None:
+    def run_lanes(self, instance: Instance, query: int, sink: Sink) -> None:
         lane = sink.next_lane(instance, self)
         if lane is None:
             return

@@ -91,6 +91,7 @@ class StageRun:
         self.stopped = False
         self.instances: list[Instance] = []
         self.granted: dict[Instance, int] = {}  # how far each may grow
+        self._builds: dict[Instance, _Builds] = {}
         self.grown = 0  # what instances held that have left
         self.held_peak = query.held
         lane_count = sum(feed.lane_count for feed in self.feeds)
@@ -359,7 +360,7 @@ class StageRun:
 
             size = min(size, RUN_BATCH_SIZE)
         instance.set_output_size(max(OUTPUT_SIZE_MIN, size))
-        builds = _Builds(self, instance)
+        builds = self._builds[instance] = _Builds(self, instance)
         for branch, feed in zip(self.stage.branches, self.feeds, strict=True):
             if feed.prepare(instance, self):
                 self._add_workers(feed)
@@ -367,7 +368,7 @@ class StageRun:
                 continue
             self.allow(instance)
             query = self._open(instance, branch.plan, builds.handles(branch.builds))
-            feed.run(instance, query, self)
+            query = feed.run(instance, query, self)
             self._note_rows(instance, query, branch.nodes, is_final=False)
             instance.query_close(query)
         builds.close()
@@ -498,6 +499,18 @@ class StageRun:
             self.finished[lane] = True
             self.lanes_skipped += 1
             self.moved.notify_all()
+
+    def forget_lane(self, lane: int) -> None:
+        """What it left was not right; it is run again."""
+        self.let_go(self.answers[lane])
+        self.answers[lane].clear()
+        self.rows[lane] = 0
+
+    def reopen(self, instance: Instance, query: int, feed: Feed) -> int:
+        """The same plan anew, for a query that failed."""
+        branch = self.stage.branches[self.feeds.index(feed)]
+        instance.query_close(query)
+        return self._open(instance, branch.plan, self._builds[instance].handles(branch.builds))
 
     def count_pages(self, count: int) -> None:
         with self.lock:

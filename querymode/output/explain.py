@@ -134,10 +134,12 @@ class _Tree:
         read = None if self._profile is None else self._profile.reads.get(self._work.numbers[id(node)])
         if read is not None:
             tree.update(read)
-            details.append(
-                f"read {read['requests']:,} requests, {read['bytes']:,} bytes; left out "
-                f"{read['row_groups_skipped']:,} of {read['row_groups']:,} row groups"
-            )
+            text = f"read {read['requests']:,} requests, {read['bytes']:,} bytes"
+            if "row_groups" in read:
+                text += f"; left out {read['row_groups_skipped']:,} of {read['row_groups']:,} row groups"
+            details.append(text)
+            return
+        if table.evidence is None:
             return
         foreseen = Foreseen(self._session, self._work, stage, branch)
         if branch.pruning is not None:

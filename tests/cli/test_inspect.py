@@ -15,7 +15,6 @@ import pytest
 
 from querymode import QueryMode, QueryModeError
 from querymode._abi import FileFormat
-from querymode.catalog.files import open_table
 from querymode.engine.instance import Instance
 from querymode.errors import InternalError
 from querymode.format.parquet import report as file_report
@@ -25,6 +24,7 @@ from querymode.output.cells import to_json
 from tests.cli.conftest import GROUP_ROWS, ROW_COUNT
 from tests.cli.terminal import run_in_terminal
 from tests.cli.test_rows import Capture, fail, run
+from tests.parquet_tables import open_table
 from tests.unit.range_server import RangeServer
 
 LEAVES = (

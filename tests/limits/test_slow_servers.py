@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode, QueryModeError
-from querymode.catalog.files import open_table
 from querymode.frame.frame import DataFrame
 from querymode.store import s3
 from querymode.store.fetch import IoGate
 from tests.limits.child import run
 from tests.limits.slow_server import SlowServer
+from tests.parquet_tables import open_table
 from tests.raises import raises_code
 
 TIMEOUT = 0.3

@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryModeError
-from querymode.catalog.files import open_table
 from querymode.catalog.hive import partition_values
 from querymode.catalog.pattern import matches, split_pattern
 from querymode.format.parquet import footer
@@ -25,6 +24,7 @@ from querymode.format.parquet.footer import FooterCache
 from querymode.store.options import StoreOptions
 from querymode.table.files import CONSTANT, MISSING, FileTable
 from querymode.types import decode_type
+from tests.parquet_tables import open_table
 from tests.raises import raises_code
 from tests.unit.range_server import RangeServer
 
@@ -190,11 +190,12 @@ def test_nothing_to_read(tmp_path: Path) -> None:
 def test_other_formats(tmp_path: Path) -> None:
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "a.csv").write_text("a,b\n1,2\n")
-    for where in (tmp_path / "text", tmp_path / "text" / "a.csv"):
-        problem = failure(where)
-        assert problem.code == "NOT_SUPPORTED" and "Parquet" in problem.message
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.orc").write_text("ORC")
+    problem = failure(tmp_path / "other")
+    assert problem.code == "NOT_SUPPORTED" and "a.orc" in problem.message
     assert failure(tmp_path / "text" / "a.csv", format="parquet").code == "INVALID_FORMAT"
-    assert failure(tmp_path / "text" / "a.csv", format="csv").code == "NOT_SUPPORTED"
+    assert failure(tmp_path / "text" / "a.csv", format="orc").code == "NOT_SUPPORTED"
     (tmp_path / "empty.parquet").write_bytes(b"")
     assert failure(tmp_path / "empty.parquet").code == "INVALID_FORMAT"
 

@@ -53,7 +53,7 @@ FRAME = QueryMode.from_arrow(
         ("QUERY_FAILED", lambda: FRAME.sort("a", nulls_first=[True, False])),
         ("QUERY_FAILED", lambda: QueryMode.local(root=None)),  # type: ignore[arg-type]
         ("QUERY_FAILED", lambda: QueryMode.local(allowed_paths=5)),  # type: ignore[arg-type]
-        ("NOT_SUPPORTED", lambda: QueryMode.local().table("x", format="csv")),
+        ("NOT_SUPPORTED", lambda: QueryMode.local().table("x", format="orc")),
         ("INVALID_FORMAT", lambda: QueryMode.from_csv("a\n1\n", header="yes")),
         ("INVALID_FORMAT", lambda: QueryMode.from_csv("a\n1\n", delimiter="\ud800")),
         ("INVALID_FORMAT", lambda: QueryMode.from_json([{(1, 2): 3}])),

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode
-from querymode.catalog.files import open_table
 from querymode.cli import main
 from querymode.store.fetch import IoGate
 from querymode.store.options import StoreOptions
+from tests.parquet_tables import open_table
 from tests.raises import raises_code
 
 ROWS = 50_000

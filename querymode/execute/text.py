@@ -1,0 +1,256 @@
+"""Feeds pieces of text files into queries.
+
+A lane that does not begin where its file does has to guess where its first row begins: behind the next line
+end. Inside of quotes that is wrong. So what a lane leaves is provisional until the lane before it has said
+where the next row begins: where that is another place, it is thrown away, and the lane is run again from
+there. Errors are provisional likewise. Only a lane that is settled counts as finished.
+
+    lane 0      lane 1          lane 2                settled when    the lane before is, and
+    ├───────────┼───────────────┼──────────┤                          its end is where this one began
+     exact       guessed         guessed
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+
+from querymode import _abi
+from querymode._abi import OutputState
+from querymode.engine.instance import Cancelled
+from querymode.errors import QueryModeError, error
+from querymode.execute.feeds import Feed
+from querymode.execute.files import FileReads, PieceReader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from querymode.engine.instance import Instance
+    from querymode.execute.feeds import Sink
+    from querymode.execute.profile import Profile
+    from querymode.stage.stage import Branch
+    from querymode.store.fetch import IoGate
+    from querymode.table.text import Piece, TextTable
+
+_REQUEST = struct.Struct(_abi.TEXT_SCAN_REQUEST_FORMAT)
+#: What is asked for at once.
+WINDOW_SIZE = 1 << 20
+#: … by queries that want only a few rows.
+WINDOW_FEW_ROWS = 64 << 10
+_POLL_SECONDS = 0.05
+
+
+class TextReads(FileReads):
+    """What one query reads of a table of text."""
+
+    def __init__(
+        self, table: TextTable, columns: Sequence[int], gate: IoGate, *, rows_needed: int | None, memory: int
+    ) -> None:
+        super().__init__(table.files, gate)
+        self.table = table
+        self.columns = tuple(columns)
+        few = rows_needed is not None and rows_needed <= 10_000
+        self.window = min(WINDOW_FEW_ROWS if few else WINDOW_SIZE, max(WINDOW_FEW_ROWS, memory // 16))
+
+
+class TextReader(PieceReader):
+    """One piece on its way into a query. `exact`: where its first row begins, if that is known."""
+
+    def __init__(
+        self, feed: TextFeed, instance: Instance, query: int, sink: Sink, piece: Piece, exact: int | None
+    ) -> None:
+        reads = feed.reads
+        super().__init__(instance, reads.source(piece.file), reads, lambda: sink.allow(instance))
+        self._file = reads.table.files[piece.file]
+        self._schema = reads.table.schema
+        self._columns = reads.columns
+        start = piece.start if exact is None else exact
+        is_exact = piece.is_first or exact is not None
+        head = self._file.head
+        request = _REQUEST.pack(
+            self._file.size,
+            start,
+            max(start, piece.end),
+            reads.window,
+            _abi.TEXT_EXACT_START if is_exact else 0,
+            head.compression,
+            len(head.options),
+        )
+        places = b"".join(self._file.places[index] for index in self._columns)
+        self._allow()
+        self._handle = self._guarded(
+            lambda: instance.scan_open(query, request + head.options + places, reads.table.format)
+        )
+
+    def extent(self) -> tuple[int | None, int | None]:
+        """Where its first row begins, and where the next piece's does, as far as that is known."""
+        start, end, _ = self._instance.scan_extent(self._handle)
+        return start, end
+
+    def _named(self, failure: QueryModeError) -> QueryModeError:
+        if failure.code not in ("INVALID_FORMAT", "NOT_SUPPORTED", "SCHEMA_MISMATCH", "QUERY_FAILED"):
+            return failure
+        place = f" (byte {failure.offset:,})" if failure.offset is not None else ""
+        index = self._instance.error_column
+        column = None
+        if index is not None and index < len(self._columns):
+            column = self._schema.field(self._columns[index])[0]
+        remedy = ""
+        if column is not None:
+            remedy = f'; types come from the first rows, so give types={{"{column}": "utf8"}} or what it is'
+        return error(
+            failure.code,
+            f"{self._file.name}: {failure.message}{place}{remedy}",
+            table=self._file.name,
+            column=column,
+            offset=failure.offset,
+        )
+
+
+class _Outcome:
+    """What became of a lane: where it began and ended, or how it failed."""
+
+    __slots__ = ("end", "failure", "is_done", "start")
+
+    def __init__(self) -> None:
+        self.start: int | None = None
+        self.end: int | None = None
+        self.failure: QueryModeError | None = None
+        #: An end that was not reached because nobody wants more rows.
+        self.is_done = False
+
+
+class TextFeed(Feed):
+    """Pieces of text files."""
+
+    def __init__(self, first: int, branch: Branch, reads: TextReads) -> None:
+        super().__init__(first, max(1, len(reads.table.lanes)))
+        self.reads = reads
+        self._branch = branch
+        self._settled = threading.Condition()
+        self._outcomes: dict[int, _Outcome] = {}
+        #: Lanes whose rows are known to be right.
+        self._sure: set[int] = set()
+
+    def _pieces(self, lane: int) -> tuple[Piece, ...]:
+        lanes = self.reads.table.lanes
+        return lanes[lane - self.first] if lanes else ()
+
+    def _guesses(self, lane: int) -> bool:
+        """Whether its start depends on the lane before it."""
+        pieces = self._pieces(lane)
+        return bool(pieces) and not pieces[0].is_first
+
+    def run(self, instance: Instance, query: int, sink: Sink) -> int:
+        while (lane := sink.next_lane(instance, self)) is not None:
+            exact = None
+            if self._guesses(lane) and sink.streams:
+                exact = self._await_start(lane, sink)  # its rows may be gone before anybody could doubt them
+            query = self._run_lane(instance, query, sink, lane, exact)
+        return query
+
+    def _run_lane(self, instance: Instance, query: int, sink: Sink, lane: int, exact: int | None) -> int:
+        """Until it is settled, or provisional and well. A failure is awaited here: it may be nobody's."""
+        outcome = self._read(instance, query, sink, lane, exact)
+        if outcome.failure is not None:
+            if self._guesses(lane) and exact is None:
+                start = self._await_start(lane, sink)
+                if start != outcome.start:
+                    sink.forget_lane(lane)
+                    query = sink.reopen(instance, query, self)
+                    return self._run_lane(instance, query, sink, lane, start)
+            raise outcome.failure
+        again = self._settle(lane, outcome, sure=exact is not None or not self._guesses(lane), sink=sink)
+        for other, start in again:
+            query = self._run_lane(instance, query, sink, other, start)
+        return query
+
+    def _read(self, instance: Instance, query: int, sink: Sink, lane: int, exact: int | None) -> _Outcome:
+        outcome = _Outcome()
+        for piece in self._pieces(lane):
+            reader: TextReader | None = None
+            try:
+                reader = TextReader(self, instance, query, sink, piece, exact)
+                state = OutputState.NEED_INPUT
+                for output in reader.outputs():
+                    state = OutputState(output.state)
+                    sink.take_output(instance, query, output, lane)
+                start, outcome.end = reader.extent()
+            except QueryModeError as failure:
+                if reader is None or failure.code in ("MEMORY_EXCEEDED", "QUERY_TIMEOUT", "BUDGET_EXCEEDED"):
+                    raise
+                start, _ = reader.extent()
+                outcome.failure = failure
+            finally:
+                if reader is not None:
+                    reader.close()
+            if outcome.start is None:
+                outcome.start = start
+            if outcome.failure is not None:
+                return outcome
+            if state == OutputState.DONE:
+                outcome.is_done = True
+                break
+            exact = None
+        sink.take_output(instance, query, instance.query_finish(query), lane)
+        return outcome
+
+    # ---- the chain ----
+
+    def _await_start(self, lane: int, sink: Sink) -> int:
+        """Where the lane's first row begins, once the lane before it is settled."""
+        with self._settled:
+            while lane - 1 not in self._sure:
+                if sink.stopped:
+                    raise Cancelled("stopped")
+                self._settled.wait(_POLL_SECONDS)
+            end = self._outcomes[lane - 1].end
+        if end is None:  # nobody wants rows behind those
+            raise Cancelled("stopped")
+        return end
+
+    def _settle(self, lane: int, outcome: _Outcome, *, sure: bool, sink: Sink) -> list[tuple[int, int]]:
+        """Notes what came of a lane. Those that have to be run again, from where."""
+        with self._settled:
+            self._outcomes[lane] = outcome
+            if sure:
+                self._sure.add(lane)
+            found: list[int] = []
+            current = lane if sure else self._before(lane)
+            while current is not None and current in self._sure:
+                if current not in found and (current == lane or current != self._before(lane)):
+                    found.append(current)
+                following = current + 1
+                known = self._outcomes.get(following)
+                if known is None or following in self._sure or not self._guesses(following):
+                    break
+                end = self._outcomes[current].end
+                if end is None:
+                    break
+                if known.start != end:
+                    del self._outcomes[following]
+                    sink.forget_lane(following)
+                    self._finish(found, sink)
+                    self._settled.notify_all()
+                    return [(following, end)]
+                self._sure.add(following)
+                current = following
+            self._finish(found, sink)
+            self._settled.notify_all()
+        return []
+
+    def _before(self, lane: int) -> int | None:
+        return lane - 1 if lane > self.first else None
+
+    def _finish(self, lanes: list[int], sink: Sink) -> None:
+        for lane in lanes:
+            sink.lane_finished(lane)
+
+    # ---- what it cost ----
+
+    def note_reads(self, profile: Profile, scan: int) -> None:
+        profile.add_reads(scan, requests=self.reads.request_count, bytes=self.reads.byte_count)
+
+    def close(self, *, clean: bool) -> None:
+        self.reads.close(verify=clean)

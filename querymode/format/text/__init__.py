@@ -1,0 +1,1 @@
+"""Text files: CSV, and JSON with an object a line."""

@@ -1,0 +1,143 @@
+"""Text files: CSV, and JSON with an object a line. How they are told apart, sniffed and described.
+
+A head of the file says its dialect, its columns and their types; the engine finds all of that out
+(wasm/src/text_sniff.zig). Types are those of the first rows: a value further down that does not fit is an
+error, which names it and how to say the type.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from querymode import _abi
+from querymode._abi import FileFormat, JsonLayout, TextCompression, TextHeader
+from querymode.engine.one_task import on_instance
+from querymode.errors import QueryModeError, error
+from querymode.types import decode_type, encode_type, parse_type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from querymode.engine.instance import Instance
+    from querymode.types import DataType
+
+_OPTIONS = struct.Struct(_abi.TEXT_OPTIONS_FORMAT)
+_SNIFFED = struct.Struct(_abi.TEXT_SNIFFED_FORMAT)
+_HEADERS = {False: TextHeader.ABSENT, True: TextHeader.PRESENT, None: TextHeader.UNKNOWN}
+#: What is read of a file to find out what it looks like: at first, and at most.
+HEAD_SIZE = 256 << 10
+HEAD_SIZE_MAX = 2 * _abi.TEXT_ROW_SIZE_MAX
+
+
+class Dialect:
+    """What somebody said of a file: see `QueryMode.table`."""
+
+    __slots__ = ("types", "wire")
+
+    def __init__(self, format: FileFormat, options: Mapping[str, Any]) -> None:
+        header = options.get("header")
+        if header is not None and not isinstance(header, bool):
+            raise error("INVALID_FORMAT", f"header is True, False or None (find out), not {header!r}")
+        nulls = [str(word).encode() for word in options.get("null_strings") or ()]
+        if any(len(word) > 255 for word in nulls) or len(nulls) > 255:
+            raise error("NOT_SUPPORTED", "null_strings holds at most 255 words of 255 bytes each")
+        quote = options.get("quote", '"')
+        self.wire = _OPTIONS.pack(
+            character(options.get("delimiter"), "delimiter"),
+            character(quote, "quote"),
+            character(options.get("escape"), "escape"),
+            _HEADERS[header],
+            options.get("infer_types", True) is not False,
+            JsonLayout.LINES if format == FileFormat.NDJSON else JsonLayout.UNKNOWN,
+            len(nulls),
+            0,
+            0,
+        ) + b"".join(bytes((len(word),)) + word for word in nulls)
+        given = options.get("types") or {}
+        if not isinstance(given, dict):
+            raise error("QUERY_FAILED", 'types is a dict of columns and types, such as {"id": "int64"}')
+        self.types = {str(name): parse_type(str(kind)) for name, kind in given.items()}
+
+
+def character(text: str | None, what: str) -> int:
+    """0 where there is none."""
+    if not text:
+        return 0
+    raw = text.encode() if isinstance(text, str) and text.isascii() else b""
+    if len(raw) != 1:
+        raise error("INVALID_FORMAT", f"{what} is one ASCII character, not {text!r}")
+    return raw[0]
+
+
+class Head:
+    """What a file was found to look like. `options`: what a scan of it takes, its columns among them."""
+
+    __slots__ = ("columns", "compression", "options", "row_count", "rows_start", "size")
+
+    def __init__(self, answer: bytes, size: int) -> None:
+        self.rows_start, self.row_count, compression = _SNIFFED.unpack_from(answer)
+        self.compression = TextCompression(compression)
+        self.options = answer[_SNIFFED.size :]
+        self.columns = _columns_of(self.options)
+        #: Bytes that were looked at.
+        self.size = size
+
+    def with_types(self, types: Mapping[str, DataType], name: str) -> None:
+        """Columns get the types that somebody gave them."""
+        if not types:
+            return
+        known = [column for column, _ in self.columns]
+        for column in types:
+            if column not in known:
+                raise error(
+                    "COLUMN_NOT_FOUND",
+                    f"types names {column!r}, but the columns of {name} are: {', '.join(known)}",
+                    column=column,
+                )
+        self.columns = tuple((column, types.get(column, kind)) for column, kind in self.columns)
+        fields = b"".join(_encoded_name(column) + encode_type(kind) for column, kind in self.columns)
+        self.options = self.options[: _columns_start(self.options)] + fields
+
+
+def sniff(format: FileFormat, head: bytes, dialect: Dialect, *, is_whole: bool) -> Head | None:
+    """None where more of the file is needed to tell."""
+
+    def task(instance: Instance) -> Head | None:
+        address = instance.alloc(max(1, len(head)))
+        instance.write(address, head)
+        output = instance.text_sniff(format, address, len(head), dialect.wire, is_whole=is_whole)
+        answer = instance.read(output.address, output.size)
+        instance.free(address, max(1, len(head)))
+        return Head(answer, len(head))
+
+    try:
+        return on_instance(task)
+    except QueryModeError as failure:
+        if failure.code == "QUERY_FAILED" and not is_whole:
+            return None
+        raise
+
+
+def _columns_start(options: bytes) -> int:
+    at = _OPTIONS.size
+    for _ in range(_OPTIONS.unpack_from(options)[6]):
+        at += 1 + options[at]
+    return at
+
+
+def _columns_of(options: bytes) -> tuple[tuple[str, DataType], ...]:
+    at = _columns_start(options)
+    found = []
+    for _ in range(_OPTIONS.unpack_from(options)[8]):
+        (size,) = struct.unpack_from("<H", options, at)
+        name = options[at + 2 : at + 2 + size].decode("utf-8", "replace")
+        data_type, at = decode_type(options, at + 2 + size)
+        found.append((name, data_type))
+    return tuple(found)
+
+
+def _encoded_name(name: str) -> bytes:
+    raw = name.encode()
+    return len(raw).to_bytes(2, "little") + raw

@@ -1,0 +1,139 @@
+"""Tables over text files: CSV, and JSON with an object a line.
+
+A piece is a run of bytes, and a lane is a piece of a large file or several small files, cut from sizes alone.
+A row belongs to the piece that it begins in; a cut may fall inside of quotes, so that what a lane reads is
+provisional until the lane before it has said where the next row begins (execute/text.py). How many rows there
+are is known when all of it has been read. Packed files are read from front to back, as one piece.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from querymode._abi import FileFormat, TextCompression
+from querymode.table.table import Table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from querymode.format.text.head import Head
+    from querymode.schema import Schema
+    from querymode.store.source import ByteSource
+
+#: Bytes of a lane: enough that opening it does not show, and few enough that threads end together.
+LANE_SIZE = 8 << 20
+LANE_COUNT_MAX = 256
+#: The end of a packed file's text, which nobody knows before it is unpacked.
+END_UNKNOWN = (1 << 64) - 1
+
+
+class TextFile:
+    """A file of a table. `places`: for every column of the table, where it comes from."""
+
+    __slots__ = ("head", "name", "open", "places", "size")
+
+    def __init__(
+        self, name: str, open_: Callable[[], ByteSource], size: int, head: Head, places: Sequence[bytes]
+    ) -> None:
+        self.name = name
+        #: Opens it for one query. Fails when it is no longer the file that was looked at.
+        self.open = open_
+        self.size = size
+        self.head = head
+        self.places = tuple(places)
+
+
+class Piece(NamedTuple):
+    """Bytes of a file. `is_first`: it begins where the file's first row does."""
+
+    file: int
+    start: int
+    end: int
+    is_first: bool
+
+
+class TextTable(Table):
+    """Files of one format and one schema."""
+
+    kind = "text"
+    is_stored = True
+
+    def __init__(
+        self, schema: Schema, format: FileFormat, files: Sequence[TextFile], name: str | None = None
+    ) -> None:
+        self.schema = schema
+        self.name = name
+        self.format = format
+        self.files = tuple(files)
+        self.opening = (0, 0)
+        self.lanes = _cut(self.files)
+
+    @property
+    def row_count(self) -> int | None:
+        return 0 if not self.lanes else None
+
+    @property
+    def rows_expected(self) -> int:
+        """By the rows of the files' heads."""
+        return round(sum(_rows_expected(file) for file in self.files))
+
+    @property
+    def lane_count(self) -> int:
+        return len(self.lanes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "opening": (0, 0)}
+
+    def take_opening(self) -> tuple[int, int]:
+        opening, self.opening = self.opening, (0, 0)
+        return opening
+
+    def describe(self) -> str:
+        files = f"{len(self.files):,} files" if len(self.files) != 1 else self.files[0].name
+        size = sum(file.size for file in self.files)
+        return f"scan {files}: {self.format.name} of {size:,} bytes in {len(self.lanes):,} pieces"
+
+
+def _rows_expected(file: TextFile) -> float:
+    head = file.head
+    seen = head.size - head.rows_start
+    if seen <= 0:
+        return 0.0
+    # Text is packed to a fifth or so.
+    packed = 1 if head.compression == TextCompression.NONE else 5
+    return float(head.row_count * packed * (file.size - head.rows_start) / seen)
+
+
+def _cut(files: Sequence[TextFile]) -> list[tuple[Piece, ...]]:
+    """Lanes of about the same number of bytes."""
+    total = sum(file.size for file in files)
+    size = max(LANE_SIZE, -(-total // LANE_COUNT_MAX))
+    lanes: list[tuple[Piece, ...]] = []
+    small: list[Piece] = []
+    held = 0
+    for number, file in enumerate(files):
+        if file.size == 0:
+            continue
+        start = file.head.rows_start
+        if file.head.compression != TextCompression.NONE:
+            pieces = [Piece(number, start, END_UNKNOWN, True)]
+        else:
+            count = max(1, round((file.size - start) / size))
+            cuts = [start + (file.size - start) * place // count for place in range(count + 1)]
+            pieces = [Piece(number, cuts[i], cuts[i + 1], i == 0) for i in range(count)]
+        if len(pieces) == 1:
+            small += pieces
+            held += file.size
+            if held >= size:
+                lanes.append(tuple(small))
+                small, held = [], 0
+            continue
+        if small:
+            lanes.append(tuple(small))
+            small, held = [], 0
+        lanes += [(piece,) for piece in pieces]
+    if small:
+        lanes.append(tuple(small))
+    return lanes
