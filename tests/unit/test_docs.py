@@ -27,7 +27,7 @@ def test_readme_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     """In order: the later ones use names of the earlier ones."""
     monkeypatch.chdir(tmp_path)
     examples = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == 4
     names: dict[str, object] = {}
     for example in examples:
         exec(compile(example, "README.md", "exec"), names)
