@@ -68,10 +68,9 @@ def column_at(index: int) -> bytes:
 # ---- joins ----
 
 
-def encode_build(keys: Sequence[bytes], *, nulls_equal: bool = False, with_filter: bool = False) -> bytes:
+def encode_build(keys: Sequence[bytes], *, nulls_equal: bool = False) -> bytes:
     """The last step of a build. All columns that reach it are kept; `keys` are expressions over them."""
-    flags = nulls_equal * _abi.BUILD_NULL_EQUAL | with_filter * _abi.BUILD_BLOOM
-    return bytes((NodeTag.BUILD, flags)) + _expressions(keys)
+    return bytes((NodeTag.BUILD, nulls_equal * _abi.BUILD_NULL_EQUAL)) + _expressions(keys)
 
 
 def encode_join(
@@ -93,12 +92,9 @@ def encode_join(
     return head + len(outputs).to_bytes(2, "little") + picks + tail
 
 
-def encode_in_build(
-    build: int, keys: Sequence[bytes], *, maybe: bool = False, null_aware: bool = False
-) -> bytes:
-    """A predicate: the keys are among those of the build. See `_abi.IN_BUILD_…`."""
-    flags = maybe * _abi.IN_BUILD_BLOOM | null_aware * _abi.IN_BUILD_NULL_AWARE
-    return struct.pack("<BHB", ExpressionTag.IN_BUILD, build, flags) + _expressions(keys)
+def encode_in_build(build: int, keys: Sequence[bytes]) -> bytes:
+    """A predicate: the keys are among those of the build."""
+    return struct.pack("<BH", ExpressionTag.IN_BUILD, build) + _expressions(keys)
 
 
 def _expressions(expressions: Sequence[bytes]) -> bytes:

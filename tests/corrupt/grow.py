@@ -105,10 +105,10 @@ class Grower:
         steps = [self.step() for _ in range(self.random.choice((0, 0, 1, 2)))]
         types = [self.some_type(_UNORDERED[1:]) for _ in range(self.random.choice((0, 1, 1, 1, 2, 3)))]
         keys = [self.expression(data_type, 1) for data_type in types]
-        flags = {"nulls_equal": self.random.random() < 0.3, "with_filter": self.random.random() < 0.3}
+        nulls_equal = self.random.random() < 0.3
         # Keys may be equal in all rows, and joins follow each other: products of large sides never end.
         few = struct.pack("<BQQ", NodeTag.LIMIT, 0, self.random.choice((0, 1, 20, 20, 100)))
-        steps += [few, encode_build(keys, **flags)]
+        steps += [few, encode_build(keys, nulls_equal=nulls_equal)]
         return self.assembled(fields, steps), Built(self.fields, types)
 
     def assembled(self, fields: Fields, steps: list[bytes]) -> bytes:
@@ -382,8 +382,7 @@ class Grower:
     def in_build(self, depth: int) -> bytes:
         place = self.random.randrange(len(self.builds))
         keys = [self.expression(data_type, depth + 1) for data_type in self.builds[place][1].keys]
-        flags = self.random.choice(({}, {"maybe": True}, {"null_aware": True}))
-        return encode_in_build(place, keys, **flags)
+        return encode_in_build(place, keys)
 
     def arithmetic(self, both: DataType, depth: int) -> bytes:
         op = self.random.choice(list(ArithmeticOp))

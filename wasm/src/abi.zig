@@ -14,7 +14,7 @@
 const std = @import("std");
 
 /// Raised whenever a door, a struct, an enum value or the plan's wire form changes.
-pub const version: u32 = 5;
+pub const version: u32 = 6;
 
 pub const plan_magic: u32 = 0x4C504D51; // "QMPL"
 pub const qmcb_magic: u32 = 0x42434D51; // "QMCB"
@@ -121,12 +121,6 @@ pub const JoinKind = enum(u8) {
 pub const JoinSide = enum(u8) { input = 0, build = 1, mark = 2 };
 
 pub const build_null_equal: u8 = 1;
-pub const build_bloom: u8 = 2;
-
-/// A Bloom filter is enough: TRUE may be wrong.
-pub const in_build_bloom: u8 = 1;
-/// As IN (subquery): a miss is NULL where the build has a NULL key, or the key is NULL and the build not empty.
-pub const in_build_null_aware: u8 = 2;
 
 pub const ExpressionTag = enum(u8) {
     column = 1,
@@ -689,9 +683,6 @@ pub const constants = .{
     .{ "AGGREGATE_DISTINCT", aggregate_distinct },
     .{ "AGGREGATE_FILTERED", aggregate_filtered },
     .{ "BUILD_NULL_EQUAL", build_null_equal },
-    .{ "BUILD_BLOOM", build_bloom },
-    .{ "IN_BUILD_BLOOM", in_build_bloom },
-    .{ "IN_BUILD_NULL_AWARE", in_build_null_aware },
     .{ "UNDIVIDED", undivided },
     .{ "LISTED", listed },
     .{ "ROWS_PASS", rows_pass },

@@ -4,7 +4,6 @@
 //! filter, which costs more than wrong answers do; more bits set would cost as much again as the load.
 //! The word is chosen by the hash's upper half, its bits by the lower half.
 const std = @import("std");
-const bitmap = @import("../core/bitmap.zig");
 const assert = std.debug.assert;
 
 const keys_per_word = 5;
@@ -58,12 +57,6 @@ pub const BlockFilter = struct {
             count += @intFromBool(matches(word, hash));
         }
         return count;
-    }
-
-    /// A bit for each key: whether it may be there. Bits past the count are 0.
-    pub fn find_bits(self: *const BlockFilter, hashes: []const u64, bits: []u8) void {
-        @memset(bits[0..bitmap.size(hashes.len)], 0);
-        for (hashes, 0..) |hash, i| bits[i / 8] |= @as(u8, @intFromBool(self.might_contain(hash))) << @truncate(i);
     }
 };
 

@@ -68,9 +68,6 @@ const Index = union(enum) {
     slots: join_index.Slots,
 };
 
-/// What an answer may be: right, or yes where it should be no.
-pub const Certainty = enum { sure, maybe };
-
 pub const JoinTable = struct {
     gpa: std.mem.Allocator,
     references: u32 = 1,
@@ -443,10 +440,9 @@ pub const JoinTable = struct {
         }
     }
 
-    /// Which of the selected rows have a match, or may have one: one bit a row, 0 for the others.
-    pub noinline fn contains(self: *const JoinTable, arena: std.mem.Allocator, keys: []const Column, row_count: u32, selection: ?[]const u8, certainty: Certainty) FindError!Bits {
-        const by_filter = certainty == .maybe and self.filter != null;
-        if (!by_filter and self.index != .dense) {
+    /// Which of the selected rows have a match: one bit a row, 0 for the others.
+    pub noinline fn contains(self: *const JoinTable, arena: std.mem.Allocator, keys: []const Column, row_count: u32, selection: ?[]const u8) FindError!Bits {
+        if (self.index != .dense) {
             var use: FilterUse = .{};
             return (try self.find_places(arena, keys, row_count, selection, &use)).bits;
         }
@@ -457,13 +453,7 @@ pub const JoinTable = struct {
         while (try blocks.next(&block)) {
             var own: [block_rows / 8]u8 = undefined;
             const part = if (block.listed) &own else bits[block.start / 8 ..];
-            if (by_filter) {
-                var use: FilterUse = .{};
-                self.hash_block(keys, &block, null, &use);
-                self.filter.?.find_bits(block.hashes[0..block.count], part);
-            } else {
-                self.with_words(keys, &block, BitFinder{ .dense = &self.index.dense, .bits = part });
-            }
+            self.with_words(keys, &block, BitFinder{ .dense = &self.index.dense, .bits = part });
             if (block.listed) block.scatter_bits(&own, bits);
         }
         if (mask) |known| bitmap.combine(.@"and", bits, bits, known);

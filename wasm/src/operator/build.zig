@@ -22,15 +22,18 @@ pub const BuildOperator = struct {
     step: *const Step,
     rows: *JoinTable,
 
-    pub const Step = struct { keys: []const Expression, nulls_equal: bool, with_filter: bool };
+    pub const Step = struct {
+        keys: []const Expression,
+        nulls_equal: bool,
+        /// Tests: a Bloom filter also where rows are few.
+        with_filter: bool = false,
+    };
     pub const tag: abi.NodeTag = .build;
     pub const facts: step_module.Facts = .{ .place = .last, .leaves = .anyhow, .blocks = true };
 
     pub fn parse(parser: *expression_parser.Parser) expression_parser.Error!step_module.Parsed(Step) {
         const flags = try parser.cursor.read_int(u8);
-        if (flags & ~(abi.build_null_equal | abi.build_bloom) != 0) {
-            return expression_parser.refuse("flags {d} of a build", .{flags});
-        }
+        if (flags & ~abi.build_null_equal != 0) return expression_parser.refuse("flags {d} of a build", .{flags});
         const keys = try parser.arena.alloc(Expression, try parser.read_count(3));
         for (keys) |*key| {
             key.* = try parser.parse_expression(0);
@@ -42,7 +45,6 @@ pub const BuildOperator = struct {
         return .{ .step = .{
             .keys = keys,
             .nulls_equal = flags & abi.build_null_equal != 0,
-            .with_filter = flags & abi.build_bloom != 0,
         }, .output = &.{} };
     }
 

@@ -180,7 +180,7 @@ pub const JoinOperator = struct {
         const mark = if (self.node.residual != null)
             try self.ask_pairs(arena, chunk, keys)
         else blk: {
-            const bits = try table.contains(arena, keys, count, selected_bits(chunk), .sure);
+            const bits = try table.contains(arena, keys, count, selected_bits(chunk));
             const validity = if (self.node.kind == .mark) try table.membership_validity(arena, keys, count, bits) else null;
             break :blk expression_module.bool_column(count, bits, validity);
         };

@@ -172,7 +172,7 @@ pub const Expression = struct {
         }
     };
 
-    pub const InBuild = struct { table: *const JoinTable, keys: []const Expression, certainty: join_table.Certainty, null_aware: bool };
+    pub const InBuild = struct { table: *const JoinTable, keys: []const Expression };
 
     pub fn is_literal(self: *const Expression) bool {
         return self.node == .literal;
@@ -399,14 +399,13 @@ fn evaluate_in(arena: std.mem.Allocator, node: Expression.InList, chunk: *const 
     return bool_column(chunk.row_count, bits, try both_valid(arena, chunk.row_count, value.validity, bits));
 }
 
-/// Whether keys are among those of a build: FALSE for NULL keys, unless they matter.
+/// Whether keys are among those of a build: FALSE for NULL keys, unless NULLs are equal.
 fn evaluate_in_build(arena: std.mem.Allocator, node: Expression.InBuild, chunk: *const Chunk) Error!Column {
     const keys = try arena.alloc(Column, node.keys.len);
     for (keys, node.keys) |*key, *expression| key.* = try evaluate(arena, expression, chunk);
     const selection = if (chunk.selection) |selection| selection.bits else null;
-    const bits = try node.table.contains(arena, keys, chunk.row_count, selection, node.certainty);
-    const validity = if (node.null_aware) try node.table.membership_validity(arena, keys, chunk.row_count, bits) else null;
-    return bool_column(chunk.row_count, bits, validity);
+    const bits = try node.table.contains(arena, keys, chunk.row_count, selection);
+    return bool_column(chunk.row_count, bits, null);
 }
 
 fn evaluate_is_null(arena: std.mem.Allocator, node: Expression.IsNull, chunk: *const Chunk) Error!Column {

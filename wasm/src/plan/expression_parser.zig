@@ -17,7 +17,7 @@
 //!       case        u16 branches ≥ 1 × (expression (bool), expression), u8 has else, [expression]      values of one type
 //!       coalesce    u16 count ≥ 1, count × expression                   of one type
 //!       field       u16 index, expression (structure)
-//!       in_build    u16 build, u8 flags (`in_build_…`), u16 keys × expression    of the build's key types
+//!       in_build    u16 build, u16 keys × expression    of the build's key types
 //!     value       type, u8 is null, [the value: fixed size, or u32 length and bytes, or one byte of bool]
 const std = @import("std");
 const abi = @import("../abi.zig");
@@ -306,16 +306,7 @@ pub const Parser = struct {
 
     fn parse_in_build(self: *Parser, depth: u32) Error!Expression {
         const table = try self.parse_build();
-        const flags = try self.cursor.read_int(u8);
-        if (flags & ~(abi.in_build_bloom | abi.in_build_null_aware) != 0) return refuse("flags {d} of in_build", .{flags});
-        if (flags == abi.in_build_bloom | abi.in_build_null_aware) return refuse("a Bloom filter does not know about NULL", .{});
-        const keys = try self.parse_build_keys(table, depth + 1);
-        return boolean(.{ .in_build = .{
-            .table = table,
-            .keys = keys,
-            .certainty = if (flags & abi.in_build_bloom != 0) .maybe else .sure,
-            .null_aware = flags & abi.in_build_null_aware != 0,
-        } });
+        return boolean(.{ .in_build = .{ .table = table, .keys = try self.parse_build_keys(table, depth + 1) } });
     }
 
     /// Which of the plan's builds.
