@@ -31,7 +31,7 @@ def instance() -> Iterator[Instance]:
 
 
 TEXTS = {
-    "plain": "a,b,c\n" + "".join(f"{i},{i / 4},t{i % 7}\n" for i in range(3000)),
+    "plain": "a,b,c\n" + "".join(f"{i},{i / 4},t{i % 7}\n" for i in range(400)),
     "quoted": "a,b\n" + "".join(f'{i},"x, ""{i}"" y"\n' for i in range(2000)),
     "lines in quotes": "a;b\n" + "".join(f'"one\ntwo\n{i}";{i}\n' for i in range(500)),
     "crlf": "a|b|c\r\n" + "".join(f"{i}|2020-01-{i % 28 + 1:02}|\r\n" for i in range(1000)),
@@ -337,3 +337,65 @@ def test_a_window_that_is_too_large_is_refused(instance: Instance) -> None:
     frame = b"\x28\xb5\x2f\xfd" + bytes((0x00, 17 << 3)) + b"\x01\x00\x00"
     with pytest.raises(QueryModeError, match="a window of 134217728 bytes"):
         open_text(instance, frame)
+
+
+_WORDS = (
+    b",",
+    b"\n",
+    b"\r",
+    b"\r\n",
+    b'"',
+    b'""',
+    b" ",
+    b"1",
+    b"x",
+    b"-",
+    b"{",
+    b"}",
+    b"[",
+    b":",
+    b"\\",
+    b"\xff",
+    b"\0",
+)
+
+
+def _mutated(data: bytes, chance: random.Random) -> bytes:
+    for _ in range(chance.randrange(1, 5)):
+        at = chance.randrange(len(data) + 1)
+        data = data[:at] + chance.choice(_WORDS) + data[at + chance.randrange(3) :]
+    return data
+
+
+@pytest.mark.parametrize("format", [FileFormat.CSV, FileFormat.NDJSON])
+def test_mutated_text_reads_as_the_whole_or_is_refused(instance: Instance, format: FileFormat) -> None:
+    """With the columns of the text as it was: rows, or INVALID_FORMAT; and the same from pieces."""
+    texts = TEXTS if format == FileFormat.CSV else LINES
+    chance = random.Random(int(format))
+    read = refused = 0
+    for round in range(400):
+        name = chance.choice(sorted(texts))
+        whole = texts[name].encode()
+        if not whole or name == "header alone":
+            continue
+        file = open_text(instance, whole, format)
+        data = whole[file.rows_start : chance.choice((200, 2000, 20_000))]
+        data = data[: data.rfind(b"\n") + 1] or data
+        file = _grown(file, whole[: file.rows_start] + _mutated(data, chance))
+        cuts = [chance.randrange(file.size + 1) for _ in range(chance.randrange(6))]
+        found: list[object] = []
+        for given, window in (((), 1 << 20), (cuts, chance.choice((1, 4096, 1 << 20)))):
+            try:
+                found.append(read_rows(instance, file, given, window=window))
+            except QueryModeError as failure:
+                assert failure.code == "INVALID_FORMAT", (round, name)
+                found.append((failure.message, failure.offset))
+        # Several things may be wrong, and pieces may meet another one first.
+        assert found[0] == found[1] or (isinstance(found[0], tuple) and isinstance(found[1], tuple)), (
+            round,
+            name,
+        )
+        read += isinstance(found[0], list)
+        refused += isinstance(found[0], tuple)
+    assert read > 5
+    assert refused > 30

@@ -90,7 +90,7 @@ pub const Stream = union(Kind) {
     }
 
     pub fn deinit(self: *Stream, gpa: std.mem.Allocator) void {
-        if (self.* == .zstd) gpa.destroy(self.zstd);
+        if (self.* == .zstd) self.zstd.destroy(gpa);
     }
 
     /// Bytes before the window's end that must stay.

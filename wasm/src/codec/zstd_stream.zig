@@ -48,12 +48,19 @@ pub const Stream = struct {
     rest_size: usize = 0,
     /// Bytes of the file before the source, for messages.
     offset: u64 = 0,
-    block: [lead + block_size_max + unpack.slack]u8 = undefined,
+    /// The block that is being decoded: `lead`, its bytes, and the slack.
+    block: []u8,
 
     pub fn create(gpa: std.mem.Allocator) error{OutOfMemory}!*Stream {
         const self = try gpa.create(Stream);
-        self.* = .{};
+        errdefer gpa.destroy(self);
+        self.* = .{ .block = try gpa.alloc(u8, lead + block_size_max + unpack.slack) };
         return self;
+    }
+
+    pub fn destroy(self: *Stream, gpa: std.mem.Allocator) void {
+        gpa.free(self.block);
+        gpa.destroy(self);
     }
 
     pub fn history(self: *const Stream) usize {
