@@ -103,8 +103,6 @@ def _expressions(expressions: Sequence[bytes]) -> bytes:
 
 # ---- exchange ----
 
-_HAS_LOWER, _HAS_UPPER = 1, 2
-
 
 def encode_partition(count: int, keys: Sequence[bytes]) -> bytes:
     """The last step: rows leave in batches of one of `count` partitions each, by the hash of their keys."""
@@ -123,7 +121,7 @@ def encode_merge(
 
     Bounds are a value per key (`encode_bound`): rows from `lower` on and before `upper`, in the sort's order.
     """
-    flags = (_HAS_LOWER if lower is not None else 0) | (_HAS_UPPER if upper is not None else 0)
+    flags = (lower is not None) * _abi.MERGE_HAS_LOWER | (upper is not None) * _abi.MERGE_HAS_UPPER
     bounds = b"".join(lower or ()) + b"".join(upper or ())
     # All but the first byte is a sort's.
     return bytes((NodeTag.MERGE, flags)) + encode_sort(keys, rows)[1:] + bounds

@@ -16,7 +16,7 @@ everything, may hide above max. NOT is moved inwards first. What is not in the t
 
 from __future__ import annotations
 
-from querymode._abi import CompareOp, NodeTag
+from querymode._abi import CompareOp, NodeTag, Statistic
 from querymode.errors import QueryModeError
 from querymode.expr.literals import encode_value, fit, plain
 from querymode.expr.nodes import (
@@ -109,7 +109,7 @@ def rewrite(predicates: Sequence[Expr], schema: Schema) -> Pruning | None:
 
 
 #: What the engine knows of every column, in its order (wasm/src/prune.zig).
-STATISTICS = ("min", "max", "nulls", "nan", "rows", "min_exact", "max_exact")
+STATISTICS = tuple(kind.name.lower() for kind in Statistic)
 
 
 def statistic(kind: str, name: str) -> str:

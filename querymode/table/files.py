@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 
+from querymode import _abi
 from querymode.table.memory import cut_lanes
 from querymode.table.table import Table
 
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 LANE_COUNT_MAX = 256
 
 #: Where a column of the table comes from in a file, as the engine reads it (wasm/src/scan_request.zig).
-CONSTANT = (0xFFFF_FFFF).to_bytes(4, "little")
-MISSING = (0xFFFF_FFFE).to_bytes(4, "little")
-UNKNOWN = (0xFFFF_FFFD).to_bytes(4, "little")
+CONSTANT = _abi.PLACE_CONSTANT.to_bytes(4, "little")
+MISSING = _abi.PLACE_MISSING.to_bytes(4, "little")
+UNKNOWN = _abi.PLACE_UNKNOWN.to_bytes(4, "little")
 
 
 class TableFile:

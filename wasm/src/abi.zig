@@ -519,6 +519,20 @@ pub const ScanRequest = extern struct {
     range_count: u32 = 0,
 };
 
+/// Where a column comes from, instead of a place in the file: a value follows, as in plans, the same in every row;
+/// NULL in every row; of pruning only, nothing is known of it.
+pub const place_constant: u32 = 0xFFFF_FFFF;
+pub const place_missing: u32 = 0xFFFF_FFFE;
+pub const place_unknown: u32 = 0xFFFF_FFFD;
+
+/// What is known of a column in a row group or a page: the columns of a plan over statistics, in this order
+/// (prune.zig).
+pub const Statistic = enum(u8) { min = 0, max = 1, nulls = 2, nan = 3, rows = 4, min_exact = 5, max_exact = 6 };
+
+/// Of `merge`: rows from a bound on, rows before a bound.
+pub const merge_has_lower: u8 = 1;
+pub const merge_has_upper: u8 = 2;
+
 pub const scan_verify_crc: u32 = 1;
 /// Filter the whole row group before the other columns are asked for.
 pub const scan_filter_first: u32 = 2;
@@ -656,10 +670,10 @@ pub const structs = .{
     TextScanRequest, ScanExtent,
 };
 pub const enums = .{
-    Status,          TypeTag,     TimeUnit,       NodeTag,    ExpressionTag, CompareOp,
-    ArithmeticOp,    AggregateOp, AggregatePhase, SourceKind, TextFormat,    OutputState,
-    FileFormat,      JoinKind,    JoinSide,       DatePart,   TextHeader,    JsonLayout,
-    TextCompression,
+    Status,       TypeTag,         TimeUnit,       NodeTag,    ExpressionTag, CompareOp,
+    ArithmeticOp, AggregateOp,     AggregatePhase, SourceKind, TextFormat,    OutputState,
+    FileFormat,   JoinKind,        JoinSide,       DatePart,   TextHeader,    Statistic,
+    JsonLayout,   TextCompression,
 };
 /// In Python these are plain numbers: nobody shows them, and a hundred members of an enum take longer to make
 /// than most modules take to load.
@@ -672,6 +686,11 @@ pub const constants = .{
     .{ "COLUMN_COUNT_MAX", column_count_max },
     .{ "ROW_COUNT_MAX", row_count_max },
     .{ "VALUE_SIZE_MAX", value_size_max },
+    .{ "PLACE_CONSTANT", place_constant },
+    .{ "PLACE_MISSING", place_missing },
+    .{ "PLACE_UNKNOWN", place_unknown },
+    .{ "MERGE_HAS_LOWER", merge_has_lower },
+    .{ "MERGE_HAS_UPPER", merge_has_upper },
     .{ "SCAN_VERIFY_CRC", scan_verify_crc },
     .{ "SCAN_FILTER_FIRST", scan_filter_first },
     .{ "SCAN_PLAN_ONLY", scan_plan_only },

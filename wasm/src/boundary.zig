@@ -534,8 +534,8 @@ fn leaf_bounds(handle: u32, leaf: u32, out: u32) Error!void {
     for (columns) |*column| if (column.type.tag == .utf8) {
         column.type = .of(.binary);
     };
-    const names = [prune.bound_columns][]const u8{ "min", "max", "nulls", "nan", "rows", "min_exact", "max_exact" };
-    try answer_batch(&names, .{ .row_count = file.footer.row_group_count, .columns = columns }, out);
+    const names = comptime std.meta.fieldNames(abi.Statistic);
+    try answer_batch(names, .{ .row_count = file.footer.row_group_count, .columns = columns }, out);
 }
 
 pub fn qm_leaf_bounds(file: u32, leaf: u32, out: u32) callconv(.c) Status {

@@ -13,6 +13,7 @@
 //!
 //! The same batch answers MIN and MAX of whole tables, where all bounds are exact.
 const std = @import("std");
+const abi = @import("abi.zig");
 const bitmap = @import("core/bitmap.zig");
 const column_module = @import("core/column.zig");
 const expression_module = @import("plan/expression.zig");
@@ -28,7 +29,7 @@ const File = @import("format/parquet/file.zig").File;
 pub const Error = expression_module.Error || error{ InvalidPlan, TooLarge };
 
 /// Columns of the batch for each column of the filter.
-pub const bound_columns = 7;
+pub const bound_columns = std.enums.values(abi.Statistic).len;
 
 /// What the filter's columns are in a file.
 pub const Binding = union(enum) {

@@ -25,9 +25,9 @@ const File = @import("format/parquet/file.zig").File;
 
 pub const Error = error{ InvalidPlan, OutOfMemory };
 
-const constant: u32 = 0xFFFF_FFFF;
-const missing: u32 = 0xFFFF_FFFE;
-const unknown: u32 = 0xFFFF_FFFD;
+const constant = abi.place_constant;
+const missing = abi.place_missing;
+const unknown = abi.place_unknown;
 
 fn refuse(message: []const u8) error{InvalidPlan} {
     interrupt.describe("{s}", .{message});

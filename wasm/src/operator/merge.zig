@@ -116,8 +116,8 @@ pub const MergeOperator = struct {
         const bounds = try parser.cursor.read_int(u8);
         if (bounds > 3) return expression_parser.refuse("a merge with unknown bounds", .{});
         const sort = try SortOperator.parse_step(parser);
-        const lower = if (bounds & 1 != 0) try parse_bound(parser, sort.keys) else null;
-        const upper = if (bounds & 2 != 0) try parse_bound(parser, sort.keys) else null;
+        const lower = if (bounds & abi.merge_has_lower != 0) try parse_bound(parser, sort.keys) else null;
+        const upper = if (bounds & abi.merge_has_upper != 0) try parse_bound(parser, sort.keys) else null;
         return .{ .step = .{ .sort = sort, .lower = lower, .upper = upper }, .output = parser.fields };
     }
 
