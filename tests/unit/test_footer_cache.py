@@ -362,7 +362,7 @@ def test_remote_tails_come_together(small: Path) -> None:
         nonlocal inside
         with server.lock:
             inside += 1
-            if inside == 4:
+            if inside == 2:  # threads that others have given up may hold the rest of the pool
                 are_together.set()
         are_together.wait(10)  # the machine may be busy
         with server.lock:
