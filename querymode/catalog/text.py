@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from querymode._call import check
 from querymode.catalog.one_schema import Member
-from querymode.errors import error
+from querymode.errors import QueryModeError, error
 from querymode.format.text.head import HEAD_SIZE, HEAD_SIZE_MAX, Dialect, Head, sniff
 from querymode.types import FLOAT64, INT64, NULL, UTF8
 
@@ -78,7 +78,14 @@ def _head_of(opening: _Opening, source: ByteSource, format: FileFormat, dialect:
         (data,) = read_many(opening.gate, [(source, 0, size)])
         if opening.format is None and data[:4] in (b"PAR1", b"PARE"):
             raise NamedOtherwise
-        head = sniff(format, data, dialect, is_whole=size == source.size)
+        try:
+            head = sniff(format, data, dialect, is_whole=size == source.size)
+        except QueryModeError as failure:
+            if failure.code not in ("INVALID_FORMAT", "QUERY_FAILED", "NOT_SUPPORTED"):
+                raise
+            raise error(
+                failure.code, f"{source.name}: {failure.message}", table=source.name, offset=failure.offset
+            ) from None
         if head is not None:
             return head
         if size >= min(source.size, HEAD_SIZE_MAX):

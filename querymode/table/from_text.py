@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import struct
-
-from querymode import _abi
-from querymode._abi import JsonLayout, TextFormat, TextHeader
+from querymode._abi import TextFormat
 from querymode._call import check, claim
+from querymode.engine.text_options import text_options
 from querymode.errors import error
 
 TYPE_CHECKING = False
@@ -14,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-_HEADER = {False: TextHeader.ABSENT, True: TextHeader.PRESENT, None: TextHeader.UNKNOWN}
-_OPTIONS = struct.Struct(_abi.TEXT_OPTIONS_FORMAT)
 #: Of rows that become JSON, how many at a time.
 _CHUNK_ROWS = 1024
 #: What the memory is for, in errors.
@@ -27,19 +23,7 @@ def csv_batches(
 ) -> list[bytes]:
     from querymode.engine.one_task import parse_text
 
-    if header is not None and not isinstance(header, bool):
-        raise error("INVALID_FORMAT", f"header is True, False or None (find out), not {header!r}")
-    options = _OPTIONS.pack(
-        0 if delimiter is None else _character(delimiter, "delimiter"),
-        _character(quote, "quote") if quote else 0,
-        0,  # quotes are doubled, not escaped
-        _HEADER[header],
-        bool(infer_types),
-        JsonLayout.UNKNOWN,
-        0,  # no words for NULL beside the empty field
-        0,
-        0,  # columns are inferred
-    )
+    options = text_options(delimiter=delimiter, header=header, quote=quote, infer_types=infer_types)
     return parse_text(TextFormat.CSV, _encoded(text, "from_csv"), options)
 
 
@@ -118,10 +102,3 @@ def _encoded(text: str | bytes | bytearray | memoryview, what: str) -> bytes:
         raise error("INVALID_FORMAT", f"{what}: character {cause.start} is not valid Unicode") from None
     claim(len(encoded) - len(text), _TEXT)
     return encoded
-
-
-def _character(text: str, what: str) -> int:
-    raw = text.encode() if isinstance(text, str) and text.isascii() else b""
-    if len(raw) != 1:
-        raise error("INVALID_FORMAT", f"{what} is one ASCII character, not {text!r}")
-    return raw[0]

@@ -126,6 +126,12 @@ def test_options(tmp_path: Path) -> None:
     assert QueryMode.local().table(tmp_path / "b.csv", infer_types=False).rows == [{"a": "01", "b": "2"}]
     with raises_code("INVALID_FORMAT", match="delimiter"):
         QueryMode.local().table(tmp_path / "b.csv", delimiter="ab")
+    for words in (5, "NA", [None]):
+        with raises_code("INVALID_FORMAT", match="null_strings is a list of texts"):
+            QueryMode.local().table(tmp_path / "b.csv", null_strings=words)
+    (tmp_path / "c.csv").write_bytes(b"a\n\xff\n")
+    with raises_code("INVALID_FORMAT", match=r"c\.csv.*UTF-8"):
+        QueryMode.local().table(tmp_path / "c.csv")
     with raises_code("COLUMN_NOT_FOUND", match="types names 'c'"):
         QueryMode.local().table(tmp_path / "b.csv", types={"c": "int64"})
     with raises_code("NOT_SUPPORTED", match="no option"):

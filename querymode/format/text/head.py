@@ -10,8 +10,9 @@ from __future__ import annotations
 import struct
 
 from querymode import _abi
-from querymode._abi import FileFormat, JsonLayout, TextCompression, TextHeader
+from querymode._abi import FileFormat, JsonLayout, TextCompression
 from querymode.engine.one_task import on_instance
+from querymode.engine.text_options import OPTIONS, text_options
 from querymode.errors import QueryModeError, error
 from querymode.types import decode_type, encode_type, parse_type
 
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
     from querymode.engine.instance import Instance
     from querymode.types import DataType
 
-_OPTIONS = struct.Struct(_abi.TEXT_OPTIONS_FORMAT)
 _SNIFFED = struct.Struct(_abi.TEXT_SNIFFED_FORMAT)
-_HEADERS = {False: TextHeader.ABSENT, True: TextHeader.PRESENT, None: TextHeader.UNKNOWN}
 #: What is read of a file to find out what it looks like: at first, and at most.
 HEAD_SIZE = 256 << 10
 HEAD_SIZE_MAX = 2 * _abi.TEXT_ROW_SIZE_MAX
@@ -37,38 +36,13 @@ class Dialect:
     __slots__ = ("types", "wire")
 
     def __init__(self, format: FileFormat, options: Mapping[str, Any]) -> None:
-        header = options.get("header")
-        if header is not None and not isinstance(header, bool):
-            raise error("INVALID_FORMAT", f"header is True, False or None (find out), not {header!r}")
-        nulls = [str(word).encode() for word in options.get("null_strings") or ()]
-        if any(len(word) > 255 for word in nulls) or len(nulls) > 255:
-            raise error("NOT_SUPPORTED", "null_strings holds at most 255 words of 255 bytes each")
-        quote = options.get("quote", '"')
-        self.wire = _OPTIONS.pack(
-            character(options.get("delimiter"), "delimiter"),
-            character(quote, "quote"),
-            character(options.get("escape"), "escape"),
-            _HEADERS[header],
-            options.get("infer_types", True) is not False,
-            JsonLayout.LINES if format == FileFormat.NDJSON else JsonLayout.UNKNOWN,
-            len(nulls),
-            0,
-            0,
-        ) + b"".join(bytes((len(word),)) + word for word in nulls)
+        layout = JsonLayout.LINES if format == FileFormat.NDJSON else JsonLayout.UNKNOWN
+        said = {name: value for name, value in options.items() if name != "types"}
+        self.wire = text_options(json_layout=layout, **said)
         given = options.get("types") or {}
         if not isinstance(given, dict):
             raise error("QUERY_FAILED", 'types is a dict of columns and types, such as {"id": "int64"}')
         self.types = {str(name): parse_type(str(kind)) for name, kind in given.items()}
-
-
-def character(text: str | None, what: str) -> int:
-    """0 where there is none."""
-    if not text:
-        return 0
-    raw = text.encode() if isinstance(text, str) and text.isascii() else b""
-    if len(raw) != 1:
-        raise error("INVALID_FORMAT", f"{what} is one ASCII character, not {text!r}")
-    return raw[0]
 
 
 class Head:
@@ -121,8 +95,8 @@ def sniff(format: FileFormat, head: bytes, dialect: Dialect, *, is_whole: bool) 
 
 
 def _columns_start(options: bytes) -> int:
-    at = _OPTIONS.size
-    for _ in range(_OPTIONS.unpack_from(options)[6]):
+    at = OPTIONS.size
+    for _ in range(OPTIONS.unpack_from(options)[6]):
         at += 1 + options[at]
     return at
 
@@ -130,7 +104,7 @@ def _columns_start(options: bytes) -> int:
 def _columns_of(options: bytes) -> tuple[tuple[str, DataType], ...]:
     at = _columns_start(options)
     found = []
-    for _ in range(_OPTIONS.unpack_from(options)[8]):
+    for _ in range(OPTIONS.unpack_from(options)[8]):
         (size,) = struct.unpack_from("<H", options, at)
         name = options[at + 2 : at + 2 + size].decode("utf-8", "replace")
         data_type, at = decode_type(options, at + 2 + size)
