@@ -111,14 +111,12 @@ class TextReader(PieceReader):
 class _Outcome:
     """What became of a lane: where it began and ended, or how it failed."""
 
-    __slots__ = ("end", "failure", "is_done", "start")
+    __slots__ = ("end", "failure", "start")
 
     def __init__(self) -> None:
         self.start: int | None = None
         self.end: int | None = None
         self.failure: QueryModeError | None = None
-        #: An end that was not reached because nobody wants more rows.
-        self.is_done = False
 
 
 class TextFeed(Feed):
@@ -190,7 +188,6 @@ class TextFeed(Feed):
             if outcome.failure is not None:
                 return outcome
             if state == OutputState.DONE:
-                outcome.is_done = True
                 break
             exact = None
         sink.take_output(instance, query, instance.query_finish(query), lane)
@@ -212,40 +209,33 @@ class TextFeed(Feed):
 
     def _settle(self, lane: int, outcome: _Outcome, *, sure: bool, sink: Sink) -> list[tuple[int, int]]:
         """Notes what came of a lane. Those that have to be run again, from where."""
+        settled: list[int] = []
+        again: list[tuple[int, int]] = []
         with self._settled:
             self._outcomes[lane] = outcome
-            if sure:
-                self._sure.add(lane)
-            found: list[int] = []
-            current = lane if sure else self._before(lane)
-            while current is not None and current in self._sure:
-                if current not in found and (current == lane or current != self._before(lane)):
-                    found.append(current)
-                following = current + 1
-                known = self._outcomes.get(following)
-                if known is None or following in self._sure or not self._guesses(following):
-                    break
-                end = self._outcomes[current].end
-                if end is None:
-                    break
-                if known.start != end:
-                    del self._outcomes[following]
-                    sink.forget_lane(following)
-                    self._finish(found, sink)
-                    self._settled.notify_all()
-                    return [(following, end)]
-                self._sure.add(following)
-                current = following
-            self._finish(found, sink)
+            current = lane
+            while sure or self._is_known(current):
+                if not sure:
+                    end = self._outcomes[current - 1].end
+                    if end is None:
+                        break
+                    if self._outcomes[current].start != end:
+                        del self._outcomes[current]
+                        sink.forget_lane(current)
+                        again.append((current, end))
+                        break
+                self._sure.add(current)
+                settled.append(current)
+                current, sure = current + 1, False
+            for one in settled:
+                sink.lane_finished(one)
             self._settled.notify_all()
-        return []
+        return again
 
-    def _before(self, lane: int) -> int | None:
-        return lane - 1 if lane > self.first else None
-
-    def _finish(self, lanes: list[int], sink: Sink) -> None:
-        for lane in lanes:
-            sink.lane_finished(lane)
+    def _is_known(self, lane: int) -> bool:
+        """Whether a lane that guessed is done, and so is the one before it, for sure."""
+        is_open = lane in self._outcomes and lane not in self._sure
+        return is_open and self._guesses(lane) and lane - 1 in self._sure
 
     # ---- what it cost ----
 

@@ -126,6 +126,9 @@ def test_options(tmp_path: Path) -> None:
     assert QueryMode.local().table(tmp_path / "b.csv", infer_types=False).rows == [{"a": "01", "b": "2"}]
     with raises_code("INVALID_FORMAT", match="delimiter"):
         QueryMode.local().table(tmp_path / "b.csv", delimiter="ab")
+    for kind in ("binary", "interval", "vector(f32,2)", "map<utf8,int64>", "list<int64>"):
+        with raises_code("NOT_SUPPORTED", match="CSV is not read as"):
+            QueryMode.local().table(tmp_path / "b.csv", types={"a": kind})
     for words in (5, "NA", [None]):
         with raises_code("INVALID_FORMAT", match="null_strings is a list of texts"):
             QueryMode.local().table(tmp_path / "b.csv", null_strings=words)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import struct
 
 from querymode import _abi
-from querymode._abi import FileFormat, JsonLayout, TextCompression
+from querymode._abi import FileFormat, JsonLayout, TextCompression, TypeTag
 from querymode.engine.one_task import on_instance
 from querymode.engine.text_options import OPTIONS, text_options
 from querymode.errors import QueryModeError, error
-from querymode.types import decode_type, encode_type, parse_type
+from querymode.types import decode_type, encode_type, is_nested, parse_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from querymode.types import DataType
 
 _SNIFFED = struct.Struct(_abi.TEXT_SNIFFED_FORMAT)
+#: What no text is read as.
+_UNREAD = frozenset(
+    (TypeTag.BINARY, TypeTag.FIXED_BINARY, TypeTag.INTERVAL, TypeTag.F32VEC, TypeTag.F16VEC, TypeTag.MAP)
+)
 #: What is read of a file to find out what it looks like: at first, and at most.
 HEAD_SIZE = 256 << 10
 HEAD_SIZE_MAX = 2 * _abi.TEXT_ROW_SIZE_MAX
@@ -43,6 +47,18 @@ class Dialect:
         if not isinstance(given, dict):
             raise error("QUERY_FAILED", 'types is a dict of columns and types, such as {"id": "int64"}')
         self.types = {str(name): parse_type(str(kind)) for name, kind in given.items()}
+        for name, kind in self.types.items():
+            if not _can_be(format, kind):
+                raise error(
+                    "NOT_SUPPORTED", f"{format.name} is not read as {kind}, types[{name!r}]", column=name
+                )
+
+
+def _can_be(format: FileFormat, data_type: DataType) -> bool:
+    """Whether the engine reads text as that type."""
+    if data_type.tag in _UNREAD or (is_nested(data_type) and format == FileFormat.CSV):
+        return False
+    return all(_can_be(format, child) for _, child in data_type.children)
 
 
 class Head:
