@@ -39,12 +39,7 @@ if TYPE_CHECKING:
 
 #: An engine instance takes about 2 MiB before it has seen a row.
 MEMORY_MIN = 16 << 20
-_READER_OPTIONS = frozenset(
-    (
-        *("format", "hive_partitioning", "hive_types", "verify_crc"),
-        *("delimiter", "header", "quote", "escape", "null_strings", "types", "infer_types"),
-    )
-)
+_READER_OPTIONS = frozenset(("format", "hive_partitioning", "hive_types", "verify_crc"))
 
 
 class _of_session:
@@ -207,11 +202,12 @@ class QueryMode:
 
     def _file_frame(self, where: Any, name: str | None, **options: Any) -> DataFrame:
         from querymode.catalog.files import open_table
+        from querymode.format.text.names import OPTIONS as TEXT_OPTIONS
         from querymode.store.fetch import opening_gate
 
-        unknown = options.keys() - _READER_OPTIONS
+        unknown = options.keys() - _READER_OPTIONS - TEXT_OPTIONS
         if unknown:
-            known = ", ".join(sorted(_READER_OPTIONS))
+            known = ", ".join(sorted(_READER_OPTIONS | TEXT_OPTIONS))
             raise error(
                 "NOT_SUPPORTED", f"{sorted(unknown)[0]}= is no option of a reader; there are: {known}"
             )

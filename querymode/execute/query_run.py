@@ -453,7 +453,7 @@ class QueryRun:
             memory=self.size // workers,
         )
         self._scans.append(reads)
-        return TextFeed(first, branch, reads)
+        return TextFeed(first, reads)
 
     def _io_gate(self) -> IoGate:
         if self._gate is None:

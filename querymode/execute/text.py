@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from querymode.engine.instance import Instance
     from querymode.execute.feeds import Sink
     from querymode.execute.profile import Profile
-    from querymode.stage.stage import Branch
     from querymode.store.fetch import IoGate
     from querymode.table.text import Piece, TextTable
 
@@ -122,10 +121,9 @@ class _Outcome:
 class TextFeed(Feed):
     """Pieces of text files."""
 
-    def __init__(self, first: int, branch: Branch, reads: TextReads) -> None:
+    def __init__(self, first: int, reads: TextReads) -> None:
         super().__init__(first, max(1, len(reads.table.lanes)))
         self.reads = reads
-        self._branch = branch
         self._settled = threading.Condition()
         self._outcomes: dict[int, _Outcome] = {}
         #: Lanes whose rows are known to be right.

@@ -62,6 +62,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "catalog",
         "engine",
         "execute",
+        "format",
         "frame",
         "optimize",
         "output",

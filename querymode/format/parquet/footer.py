@@ -419,7 +419,8 @@ def _not_parquet(source: ByteSource, tail: bytes, gate: IoGate, parquet_expected
     other, what = _looks_like(head, tail)
     if other and not parquet_expected:
         return error(
-            "NOT_SUPPORTED", f"{source.name} looks like {what}; so far, Parquet is what is read: convert it"
+            "NOT_SUPPORTED",
+            f"{source.name} looks like {what}, not Parquet; give format= if it is CSV or NDJSON",
         )
     return error(
         "INVALID_FORMAT", f"{source.name} is no Parquet file: it looks like {what}; write it again", offset=0
