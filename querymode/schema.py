@@ -21,7 +21,7 @@ class Schema:
     behind the others.
     """
 
-    __slots__ = ("_hidden", "_index", "_twice", "names", "types")
+    __slots__ = ("_index", "_twice", "hidden", "names", "types")
 
     def __init__(
         self,
@@ -45,8 +45,8 @@ class Schema:
             if not allow_duplicates:
                 raise _ambiguous(twice[0])
             self._twice = frozenset(twice)
-        self._hidden = tuple(hidden)
-        for index, (name, _) in enumerate(self._hidden, len(pairs)):
+        self.hidden = tuple(hidden)
+        for index, (name, _) in enumerate(self.hidden, len(pairs)):
             self._index.setdefault(name, index)
 
     def __iter__(self) -> Iterator[tuple[str, DataType]]:
@@ -82,7 +82,7 @@ class Schema:
         """A column's name and type, by its number."""
         if index < len(self.names):
             return self.names[index], self.types[index]
-        return self._hidden[index - len(self.names)]
+        return self.hidden[index - len(self.names)]
 
     def indices(self, names: Iterable[str] | None) -> tuple[int, ...]:
         """The numbers of some columns, in the schema's order; of all but the hidden ones for None."""

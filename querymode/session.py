@@ -204,6 +204,7 @@ class QueryMode:
         from querymode.catalog.files import open_table
         from querymode.format.text.names import OPTIONS as TEXT_OPTIONS
         from querymode.store.fetch import opening_gate
+        from querymode.table.files import FileTable
 
         unknown = options.keys() - _READER_OPTIONS - TEXT_OPTIONS
         if unknown:
@@ -229,8 +230,8 @@ class QueryMode:
             raise error(
                 "TABLE_NOT_FOUND", f"{failure.message}. Registered are: {known}", table=where
             ) from failure
-        if verify_crc and table.evidence is not None:
-            table.evidence.verify_crc = True
+        if verify_crc and isinstance(table, FileTable):
+            table.verify_crc = True
         table.origin = Origin(_paths(where), given)
         return DataFrame(self, Scan(table))
 

@@ -20,6 +20,7 @@ from querymode.catalog.listing import Found, is_parquet_name
 from querymode.catalog.one_schema import Member, Union
 from querymode.errors import QueryModeError, error
 from querymode.format.parquet.footer import default_cache, is_settled, load, read_many
+from querymode.format.parquet.statistics import FooterEvidence
 from querymode.format.text.names import NAMES as TEXT_FORMATS
 from querymode.format.text.names import format_of_name
 from querymode.store.access import absolute
@@ -27,7 +28,7 @@ from querymode.store.fetch import IoGate
 from querymode.store.local import LocalFile
 from querymode.store.location import display_name, local_path, scheme_of
 from querymode.store.options import StoreOptions
-from querymode.table.files import FileTable
+from querymode.table.files import Cuts, FileTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,7 +111,9 @@ def open_table(
             assert text_format is not None
             table = TextTable(union.schema(), text_format, files, name)
         else:
-            table = FileTable(union.schema(), union.files(), name)
+            cuts = Cuts.of([member.footer.row_counts() for member in members])  # type: ignore[attr-defined]
+            table = FileTable(union.schema(), union.files(), cuts, name)
+            table.use_evidence(FooterEvidence(table))
     table.opening = (gate.request_count - before[0], gate.byte_count - before[1])
     return table
 

@@ -10,7 +10,8 @@ from querymode._abi import TypeTag
 from querymode.catalog import hive
 from querymode.errors import error
 from querymode.schema import Schema
-from querymode.table.files import CONSTANT, MISSING, TableFile
+from querymode.table.files import TableFile
+from querymode.table.stored import CONSTANT, MISSING
 from querymode.types import NULL
 
 TYPE_CHECKING = False
@@ -131,7 +132,7 @@ class Union:
     def files(self) -> list[TableFile]:
         """Of Parquet files, whose footers the members have."""
         return [
-            TableFile(member.name, member.open, member.footer, places)  # type: ignore[arg-type]
+            TableFile(member.name, member.open, member.footer, places)
             for member, places in zip(self._members, self.places(), strict=True)
         ]
 

@@ -471,7 +471,7 @@ def push_batches(
 
 
 class FileFeed(Feed):
-    """Row groups of files."""
+    """Pieces of files."""
 
     def __init__(
         self,
@@ -489,9 +489,9 @@ class FileFeed(Feed):
         self._bounds = bounds
         self._lock = threading.Lock()
         self._pages_skipped = 0
-        #: What a top-k knows: row groups behind it are not read. Their ranks, by what footers say.
-        self._bound = bound if branch.top_column is not None and len(table.groups) > 1 else None
-        self._ranks: dict[tuple[int, int], Rank | None] = {}
+        #: What a top-k knows: pieces behind it are not read. Their ranks, by what footers say.
+        self._bound = bound if branch.top_column is not None and len(table.pieces) > 1 else None
+        self._ranks: dict[int, Rank | None] = {}
         self._groups_behind = 0
         self._prepared = not (branch.pruning or branch.key_ranges or self._bound)
 
@@ -518,17 +518,17 @@ class FileFeed(Feed):
         column = self._branch.top_column
         if self._bound is None or column is None:
             return
-        from querymode.execute.top_bound import group_zones
+        from querymode.execute.top_bound import piece_zones
 
-        zones = group_zones(instance, self.scan.table, column)
-        self._ranks = {group: self._bound.best(zone) for group, zone in zones.items()}
+        zones = piece_zones(instance, self.scan.table, column)
+        self._ranks = {piece: self._bound.best(zone) for piece, zone in zones.items()}
 
     def _rank(self, lane: int) -> Rank | None:
         assert self._bound is not None
-        return self._bound.best_of([self._ranks.get(group) for group in self.scan.lanes[lane - self.first]])
+        return self._bound.best_of([self._ranks.get(piece) for piece in self.scan.lanes[lane - self.first]])
 
-    def _is_behind(self, group: tuple[int, int]) -> bool:
-        if self._bound is None or not self._bound.rules_out(self._ranks.get(group)):
+    def _is_behind(self, piece: int) -> bool:
+        if self._bound is None or not self._bound.rules_out(self._ranks.get(piece)):
             return False
         with self._lock:
             self._groups_behind += 1
@@ -587,7 +587,7 @@ class FileFeed(Feed):
             scan,
             requests=self.scan.request_count,
             bytes=self.scan.byte_count,
-            row_groups=len(self.scan.table.groups),
+            row_groups=len(self.scan.table.pieces),
             row_groups_skipped=self.groups_pruned(),
             pages_skipped=self._pages_skipped,
         )

@@ -1,8 +1,8 @@
-"""Feeds row groups of files into queries: the host's half of a scan. The engine says which bytes it lacks
+"""Feeds pieces of files into queries: the host's half of a scan. The engine says which bytes it lacks
 (wasm/src/scan.zig), this room reads them straight into the engine's memory.
 
-While one row group is decoded, the next one's first bytes are on their way. Statistics rule out row groups
-before anything is opened; pages are the engine's own business.
+While one piece is decoded, the next one's first bytes are on their way. Evidence rules out pieces before
+anything is opened; pages are the engine's own business.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections import deque
 
 from querymode import _abi
 from querymode._abi import OutputState
+from querymode.engine.open_files import open_file
 from querymode.errors import QueryModeError, error
-from querymode.format.parquet.statistics import StatisticsRequest, open_file
 from querymode.store.fetch import GAP_MIN, coalesce
 from querymode.store.source import Touched
 
@@ -39,6 +39,12 @@ if TYPE_CHECKING:
 
         @property
         def open(self) -> Callable[[], ByteSource]: ...
+        @property
+        def others(self) -> Sequence[Callable[[], ByteSource]]:
+            """Further files of the fragment."""
+
+    class StoredFiles(Protocol):
+        def __getitem__(self, number: int, /) -> StoredFile: ...
 
 
 _REQUEST = struct.Struct(_abi.SCAN_REQUEST_FORMAT)
@@ -65,7 +71,7 @@ class FileReads:
     """The bytes of a table's files, for one query: files are opened when first needed, and looked at again at
     the end."""
 
-    def __init__(self, files: Sequence[StoredFile], gate: IoGate) -> None:
+    def __init__(self, files: StoredFiles, gate: IoGate) -> None:
         self.files = files
         self.gate = gate
         #: What was asked for so far.
@@ -76,7 +82,7 @@ class FileReads:
         #: Some file that was opened lies on another machine.
         self.is_remote = False
         self._lock = threading.Lock()
-        self._sources: dict[int, ByteSource] = {}
+        self._sources: dict[tuple[int, int], ByteSource] = {}
 
     def submit(self, source: ByteSource, reads: list[tuple[int, memoryview]]) -> Ticket:
         ticket = self.gate.submit(source, reads)
@@ -85,12 +91,13 @@ class FileReads:
             self.byte_count += sum(view.nbytes for _, view in reads)
         return ticket
 
-    def source(self, number: int) -> ByteSource:
-        """The file's bytes, opened when first needed and kept for the query."""
+    def source(self, number: int, part: int = 0) -> ByteSource:
+        """A file's bytes, opened when first needed and kept for the query. `part`: of a fragment's files."""
         with self._lock:
-            found = self._sources.get(number)
+            found = self._sources.get((number, part))
             if found is None:
-                found = self._sources[number] = self.files[number].open()
+                file = self.files[number]
+                found = self._sources[number, part] = (file.others[part - 1] if part else file.open)()
                 self.is_remote = self.is_remote or not found.local
             return found
 
@@ -110,7 +117,7 @@ class FileReads:
 
 
 class FileScan(FileReads):
-    """What one query reads of a table of row groups."""
+    """What one query reads of a table of pieces."""
 
     def __init__(
         self,
@@ -132,9 +139,9 @@ class FileScan(FileReads):
         self.rows_needed = rows_needed
         self.verify_crc = verify_crc
         #: At least one: a table without rows has a schema all the same.
-        self.lanes: list[list[tuple[int, int]]] = [
-            [table.groups[index] for index in lane] for lane in table.lanes
-        ] or [[]]
+        self.lanes: list[Sequence[int]] = [table.pieces[lane.start : lane.stop] for lane in table.lanes] or [
+            []
+        ]
         self.groups_pruned = 0
         #: Set by `Worker.foresee`: the engine keeps some columns for later, some come in several pieces
         #: that begin where pages do, or some pages may turn out to need a dictionary.
@@ -161,7 +168,7 @@ class FileScan(FileReads):
 
     def drop_all(self) -> None:
         """No row can match."""
-        self.groups_pruned = len(self.table.groups)
+        self.groups_pruned = len(self.table.pieces)
         self.lanes = [[] for _ in self.lanes]
         self.pruning, self._pruned = None, True
 
@@ -170,27 +177,13 @@ class FileScan(FileReads):
         with self._lock:
             if self._pruned:
                 return False
-            assert self.pruning is not None
-            kept = self._surviving(instance, self.pruning)
-            self.lanes = [[group for group in lane if group in kept] for lane in self.lanes]
-            self.groups_pruned = len(self.table.groups) - len(kept)
+            evidence = self.table.evidence
+            assert self.pruning is not None and evidence is not None
+            kept = evidence.survivors(instance, self.pruning)
+            self.lanes = [[piece for piece in lane if piece in kept] for lane in self.lanes]
+            self.groups_pruned = len(self.table.pieces) - sum(map(len, self.lanes))
             self._pruned = True
             return True
-
-    def _surviving(self, instance: Instance, pruning: Pruning) -> set[tuple[int, int]]:
-        table = self.table
-        with StatisticsRequest(instance, table, pruning.columns) as request:
-            query = instance.query_open(pruning.plan)
-            output = instance.prune(query, request)
-            kept = instance.read(output.address, output.size) if output.size else b""
-            instance.query_close(query)
-        position = 0
-        surviving: set[tuple[int, int]] = set()
-        for number, file in enumerate(table.files):
-            count = file.footer.row_group_count
-            surviving.update((number, group) for group in range(count) if kept[position + group])
-            position += count
-        return surviving
 
 
 def _disturbance(sources: list[ByteSource]) -> QueryModeError | None:
@@ -364,13 +357,15 @@ class PieceReader:
 
 
 class GroupReader(PieceReader):
-    """One row group on its way into a query."""
+    """A piece of known rows on its way into a query."""
 
-    def __init__(self, worker: Worker, number: int, group: int, *, foreseen: bool = False) -> None:
+    def __init__(self, worker: Worker, piece: int, *, foreseen: bool = False) -> None:
+        table = worker.scan.table
+        number, group = table.cuts.place(piece)
         super().__init__(worker.instance, worker.scan.source(number), worker.scan, worker.allow)
         self._worker = worker
-        self._number = number
-        self._file = worker.scan.table.files[number]
+        self._piece = piece
+        self._file = table.files[number]
         footer = self._file.footer
         # Of a file with the same footer that was written again, what was read then is not part of this one.
         self._tail = footer.tail if footer.tail_identity == self._source.identity else (0, b"")
@@ -416,8 +411,8 @@ class GroupReader(PieceReader):
         flags = worker.flags | (_abi.SCAN_VERIFY_CRC if scan.verify_crc else 0)
         if scan.has_filter and not self._source.local:
             flags |= _abi.SCAN_FILTER_FIRST
-        file = open_file(self._instance, self._file.footer)
-        picked = scan.table.picked.get((self._number, group), b"")
+        file = open_file(self._instance, scan.table.format, self._file.footer)
+        picked = scan.table.picked.get(self._piece, b"")
         prune_query = 0 if picked else worker.prune_query
         head = _REQUEST.pack(file, group, prune_query, flags, scan.window, len(picked) // 8)
         places = [self._file.places[index] for index in scan.columns]
@@ -425,7 +420,7 @@ class GroupReader(PieceReader):
             places += [self._file.places[index] for index in worker.prune_columns]
             places.append(scan.pruning.probes)
         places.append(picked)
-        return self._instance.scan_open(worker.query, head + b"".join(places))
+        return self._instance.scan_open(worker.query, head + b"".join(places), scan.table.format)
 
     def _named(self, failure: QueryModeError) -> QueryModeError:
         if failure.code not in ("INVALID_FORMAT", "NOT_SUPPORTED", "SCHEMA_MISMATCH", "QUERY_FAILED"):
@@ -447,7 +442,7 @@ class GroupReader(PieceReader):
 
 
 class Worker:
-    """A worker's part of a scan: its instance, the query in it, and row groups ahead of their turn."""
+    """A worker's part of a scan: its instance, the query in it, and pieces ahead of their turn."""
 
     def __init__(
         self, scan: FileScan, instance: Instance, query: int, allow: Callable[[], None], first_lane: int = 0
@@ -459,9 +454,9 @@ class Worker:
         self.query = query
         self.allow = allow
         self.flags = 0
-        #: A top-k's bound, and whether a row group lies behind it.
+        #: A top-k's bound, and whether a piece lies behind it.
         self.bound: TopBound | None = None
-        self.is_behind: Callable[[tuple[int, int]], bool] = lambda group: False
+        self.is_behind: Callable[[int], bool] = lambda piece: False
         self.prune_query = 0
         self.prune_columns: tuple[int, ...] = ()
         if scan.pruning is not None:
@@ -503,19 +498,19 @@ class Worker:
             take(lane, output)
         return output is not None and output.state == OutputState.DONE
 
-    def _tasks(self, lanes: Callable[[], int | None]) -> Iterator[tuple[int, tuple[int, int] | None]]:
+    def _tasks(self, lanes: Callable[[], int | None]) -> Iterator[tuple[int, int | None]]:
         while (lane := lanes()) is not None:
-            for group in self.scan.lanes[lane - self.first_lane]:
-                if not self.is_behind(group):
-                    yield lane, group
+            for piece in self.scan.lanes[lane - self.first_lane]:
+                if not self.is_behind(piece):
+                    yield lane, piece
             yield lane, None
 
     def _open_ahead(
         self,
         ahead: deque[tuple[int, GroupReader | None]],
-        tasks: Iterator[tuple[int, tuple[int, int] | None]],
+        tasks: Iterator[tuple[int, int | None]],
     ) -> None:
-        """Opens row groups until enough are on their way. A few rows are not worth reading ahead for, and a
+        """Opens pieces until enough are on their way. A few rows are not worth reading ahead for, and a
         top-k's first rows may make all others needless."""
         while sum(reader is not None for _, reader in ahead) <= self._ahead_count():
             if ahead and (self.scan.rows_needed is not None or self._waits_for_bound()):
@@ -523,8 +518,8 @@ class Worker:
             task = next(tasks, None)
             if task is None:
                 return
-            lane, group = task
-            ahead.append((lane, None if group is None else GroupReader(self, *group)))
+            lane, piece = task
+            ahead.append((lane, None if piece is None else GroupReader(self, piece)))
 
     def _waits_for_bound(self) -> bool:
         return self.bound is not None and not self.bound.has_seen
@@ -533,12 +528,12 @@ class Worker:
         return AHEAD_REMOTE if self.scan.is_remote else AHEAD_LOCAL
 
     def foresee(self) -> tuple[int, int]:
-        """Requests and bytes that all row groups would take. Indexes are read for it, pages are not."""
+        """Requests and bytes that all pieces would take. Indexes are read for it, pages are not."""
         self.flags = _abi.SCAN_PLAN_ONLY
         requests = size = 0
         for lane in self.scan.lanes:
-            for group in lane:
-                reader = GroupReader(self, *group, foreseen=True)
+            for piece in lane:
+                reader = GroupReader(self, piece, foreseen=True)
                 requests += reader.foreseen_requests
                 size += reader.foreseen_bytes
                 reader.close()

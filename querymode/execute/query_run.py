@@ -464,7 +464,7 @@ class QueryRun:
     def _file_scan(self, branch: Branch, table: FileTable, stage: Stage, workers: int) -> FileScan:
         from querymode.execute.files import FileScan
 
-        self._answer.group_count += len(table.groups)
+        self._answer.group_count += len(table.pieces)
         scan = FileScan(
             table,
             branch.columns,
@@ -495,7 +495,7 @@ class QueryRun:
 #: How lanes of a table get into an engine, by the table's kind.
 _FEEDS: dict[str, Callable[..., Feed]] = {
     "memory": QueryRun._memory_feed,
-    "row groups": QueryRun._file_feed,
+    "pieces": QueryRun._file_feed,
     "text": QueryRun._text_feed,
 }
 

@@ -215,29 +215,25 @@ def read_zone(answer: bytes, row_count: int) -> Zone:
 # ---- files: from their footers ----
 
 
-def group_zones(instance: Instance, table: FileTable, index: int) -> dict[tuple[int, int], Zone]:
-    """The zones of row groups, as far as statistics can be trusted. Asked once: footers do not change."""
+def piece_zones(instance: Instance, table: FileTable, index: int) -> dict[int, Zone]:
+    """The zones of pieces, as far as statistics can be trusted. Asked once: a snapshot does not change."""
     found = table.zones.get(index)
     if found is None:
         found = table.zones[index] = _ask_zones(instance, table, table.schema.field(index)[0])
     return found
 
 
-def _ask_zones(instance: Instance, table: FileTable, name: str) -> dict[tuple[int, int], Zone]:
-    from querymode.format.parquet.statistics import ask_statistics
-
+def _ask_zones(instance: Instance, table: FileTable, name: str) -> dict[int, Zone]:
+    if table.evidence is None:
+        return {}
     source = Rows(Schema(statistics_fields((name,), table.schema)))
     kinds = [source.schema.index(statistic(kind, name)) for kind in ("min", "max", "nulls", "nan", "rows")]
-    groups = (
-        (number, group)
-        for number, file in enumerate(table.files)
-        for group in range(file.footer.row_group_count)
-    )
-    found: dict[tuple[int, int], Zone] = {}
-    for answer in ask_statistics(instance, table, (name,), plan_over(source, [])):
+    found: dict[int, Zone] = {}
+    for answer in table.evidence.ask(instance, (name,), plan_over(source, [])):
         columns = view_own_batch(answer).columns
         rows = zip(*(values_of(columns[kind]) for kind in kinds), strict=True)
-        found.update((next(groups), _group_zone(*facts)) for facts in rows)
+        for facts in rows:
+            found[len(found)] = _group_zone(*facts)
     return found
 
 

@@ -53,7 +53,6 @@ from querymode.plan.nodes import (
 )
 from querymode.plan.prune import statistic, statistics_fields
 from querymode.schema import Schema
-from querymode.table.files import FileTable
 from querymode.types import is_decimal, is_float, is_integer, is_temporal
 
 TYPE_CHECKING = False
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from querymode.engine.instance import Instance
+    from querymode.table.table import Table
 
 #: Parts of rows that conditions keep when nothing is known.
 EQUAL_PART = 0.05
@@ -79,7 +79,7 @@ DAY = 86_400
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 
 Bounds = dict[str, tuple[float, float]]
-_bounds: weakref.WeakKeyDictionary[FileTable, Bounds] = weakref.WeakKeyDictionary()
+_bounds: weakref.WeakKeyDictionary[Table, Bounds] = weakref.WeakKeyDictionary()
 
 
 class Estimate:
@@ -228,7 +228,7 @@ def _of_scan(node: Scan) -> Estimate:
     bounds: Bounds = {}
     distinct: dict[str, float] = {}
     if table.evidence is not None:
-        known = table_bounds(table.evidence)
+        known = table_bounds(table)
         renamed = dict(zip(table.schema.names, node.schema.names, strict=True))
         for name, (least, greatest) in known.items():
             bounds[renamed[name]] = (least, greatest)
@@ -239,7 +239,7 @@ def _of_scan(node: Scan) -> Estimate:
     return Estimate(rows, distinct, bounds)
 
 
-def table_bounds(table: FileTable) -> Bounds:
+def table_bounds(table: Table) -> Bounds:
     """The least and greatest values of numbers and dates, as the footers say. Asked for once."""
     found = _bounds.get(table)
     if found is None:
@@ -251,9 +251,8 @@ def table_bounds(table: FileTable) -> Bounds:
     return found
 
 
-def _ask_bounds(table: FileTable) -> Bounds:
+def _ask_bounds(table: Table) -> Bounds:
     from querymode.engine.one_task import on_instance
-    from querymode.format.parquet.statistics import ask_statistics
     from querymode.plan.wire import plan_over
     from querymode.qmcb import rows_of
 
@@ -263,7 +262,8 @@ def _ask_bounds(table: FileTable) -> Bounds:
         if (is_integer(data_type) or is_float(data_type) or is_decimal(data_type) or is_temporal(data_type))
         and data_type.tag != TypeTag.INTERVAL
     ]
-    if not columns or not table.files:
+    evidence = table.evidence
+    if not columns or evidence is None or not table.lane_count:
         return {}
     source = Rows(Schema(statistics_fields(columns, table.schema)))
     calls = []
@@ -273,7 +273,7 @@ def _ask_bounds(table: FileTable) -> Bounds:
     step = GroupBy(source, (), calls)
 
     def task(instance: Instance) -> list[bytes]:
-        return ask_statistics(instance, table, columns, plan_over(source, [step]))
+        return evidence.ask(instance, columns, plan_over(source, [step]))
 
     row = rows_of(on_instance(task))[0]
     found: Bounds = {}

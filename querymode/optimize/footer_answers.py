@@ -5,7 +5,6 @@ from __future__ import annotations
 from querymode._abi import AggregateOp, CompareOp
 from querymode.engine.one_task import on_instance
 from querymode.expr.nodes import Aggregate, And, Column, Compare, Expr, IsNull, Not, Or
-from querymode.format.parquet.statistics import ask_statistics
 from querymode.plan.nodes import Filter, GroupBy, Node, Rows, Scan
 from querymode.plan.prune import statistic, statistics_fields
 from querymode.plan.wire import plan_over
@@ -18,12 +17,12 @@ from querymode.qmcb import (
     read_column_value,
 )
 from querymode.schema import Schema
-from querymode.table.files import FileTable
 from querymode.types import is_nested, is_vector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from querymode.engine.instance import Instance
+    from querymode.table.table import Table
 
 _BOUND_OF = {AggregateOp.MIN: "min", AggregateOp.MAX: "max"}
 
@@ -32,8 +31,8 @@ def known_batch(node: Node) -> bytes | None:
     """The answer to MIN, MAX and counts over whole files as one batch, if the footers have it."""
     if not isinstance(node, GroupBy) or node.keys or not isinstance(node.input, Scan):
         return None
-    table = node.input.source.evidence
-    if table is None or not table.files:
+    table = node.input.source
+    if table.evidence is None or not table.evidence.is_exact or not table.lane_count:
         return None
     bounds: dict[tuple[AggregateOp, str], None] = {}
     for _, call in node.calls:
@@ -47,7 +46,7 @@ def known_batch(node: Node) -> bytes | None:
     return _ask(node, table, list(bounds)) if bounds else None
 
 
-def _is_column(call: Aggregate, table: FileTable) -> bool:
+def _is_column(call: Aggregate, table: Table) -> bool:
     if not isinstance(call.value, Column):
         return False
     data_type = table.schema.type_of(call.value.name)
@@ -59,7 +58,7 @@ def _name(call: Aggregate) -> str:
     return call.value.name
 
 
-def _ask(node: GroupBy, table: FileTable, bounds: list[tuple[AggregateOp, str]]) -> bytes | None:
+def _ask(node: GroupBy, table: Table, bounds: list[tuple[AggregateOp, str]]) -> bytes | None:
     columns = tuple(dict.fromkeys(name for _, name in bounds))
     source = Rows(Schema(statistics_fields(columns, table.schema)))
     doubts = Filter(source, Or(tuple(_doubt(op, name) for op, name in bounds)))
@@ -69,12 +68,14 @@ def _ask(node: GroupBy, table: FileTable, bounds: list[tuple[AggregateOp, str]])
         for place, (op, name) in enumerate(bounds)
     ]
     least = GroupBy(source, (), calls)
+    evidence = table.evidence
+    assert evidence is not None
 
     def task(instance: Instance) -> bytes | None:
-        (doubtful,) = ask_statistics(instance, table, columns, plan_over(source, [doubts, count]))
+        (doubtful,) = evidence.ask(instance, columns, plan_over(source, [doubts, count]))
         if read_column_value(decode_columnar_batch(doubtful).columns[0], 0):
             return None
-        (answer,) = ask_statistics(instance, table, columns, plan_over(source, [least]))
+        (answer,) = evidence.ask(instance, columns, plan_over(source, [least]))
         return answer
 
     answer = on_instance(task)
@@ -96,7 +97,7 @@ def _doubt(op: AggregateOp, name: str) -> Expr:
 
 
 def _assemble(
-    node: GroupBy, table: FileTable, bounds: list[tuple[AggregateOp, str]], answer: ColumnarBatch
+    node: GroupBy, table: Table, bounds: list[tuple[AggregateOp, str]], answer: ColumnarBatch
 ) -> bytes | None:
     columns = []
     for name, call in node.calls:
@@ -105,6 +106,8 @@ def _assemble(
             columns.append(_renamed(found, name))
             continue
         count = table.row_count
+        if count is None:
+            return None
         if call.op == AggregateOp.COUNT:
             nulls = table.null_count(table.schema.index(_name(call)))
             if nulls is None:

@@ -211,8 +211,9 @@ class Foreseen:
         self.remark = ""
         self.is_rough = False
         self._session = session
-        assert branch.table is not None and branch.table.evidence is not None
-        self._table = branch.table.evidence
+        assert branch.table is not None
+        #: Foreseen is what has evidence, and that are pieces of known rows.
+        self._table: Any = branch.table
         self._branch = branch
         self._stage = stage
         self._work = work
@@ -247,7 +248,7 @@ class Foreseen:
             worker.close()
             instance.query_close(query)
             self.groups_pruned = scan.groups_pruned
-            self.group_count = len(table.groups)
+            self.group_count = len(table.pieces)
             self.is_rough = scan.foreseen_in_pieces
             if rows_needed is not None or self._may_stop_early():
                 self.remark = " at most"
@@ -261,4 +262,4 @@ class Foreseen:
     def _may_stop_early(self) -> bool:
         """A top-k leaves out row groups that lie behind what it has found by then."""
         branch = self._branch
-        return self._stage.top is not None and branch.top_column is not None and len(self._table.groups) > 1
+        return self._stage.top is not None and branch.top_column is not None and len(self._table.pieces) > 1

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 
 #: Longer IN lists are pruned by their least and greatest value.
 IN_VALUES_MAX = 64
+#: What the number of a piece is called beside its statistics.
+PIECE = "piece"
 #: Terms of an OR that are looked at; more are a residual.
 OR_TERMS_MAX = 256
 
@@ -80,13 +82,32 @@ _MIRRORED = {
 class Pruning:
     """A filter over statistics: the columns it speaks of, and the engine's plan."""
 
-    __slots__ = ("columns", "plan", "probes")
+    __slots__ = ("_fields", "_predicate", "columns", "plan", "probes")
 
-    def __init__(self, columns: tuple[str, ...], plan: bytes, probes: bytes) -> None:
+    def __init__(
+        self,
+        columns: tuple[str, ...],
+        fields: list[tuple[str, DataType]],
+        predicate: Expr,
+        plan: bytes,
+        probes: bytes,
+    ) -> None:
         self.columns = columns
+        self._fields = fields
+        self._predicate = predicate
         self.plan = plan
         #: Values of which a column must have one, for Bloom filters (wasm/src/scan_request.zig).
         self.probes = probes
+
+    @property
+    def selection(self) -> bytes:
+        """A plan over the statistics and a last column, which leaves that column where rows may match."""
+        from querymode.plan.wire import Wire
+
+        wire = Wire(Schema([*self._fields, (PIECE, INT64)]))
+        wire.filter(Coalesce((self._predicate, Literal(True))))
+        wire.project([(PIECE, Column(PIECE))])
+        return wire.encoded()
 
 
 def rewrite(predicates: Sequence[Expr], schema: Schema) -> Pruning | None:
@@ -98,14 +119,15 @@ def rewrite(predicates: Sequence[Expr], schema: Schema) -> Pruning | None:
     if not terms:
         return None
     fields = statistics_fields(rewriter.columns, schema)
+    predicate = joined(And, terms)
     try:
-        wire = bind_predicate(joined(And, terms), Schema(fields)).wire
+        wire = bind_predicate(predicate, Schema(fields)).wire
     except QueryModeError:
         return None  # the filter itself says what is wrong with it
     columns = tuple(rewriter.columns)
     probes = [probe for predicate in predicates for probe in _probes(predicate, schema, columns)]
     plan = encode_plan(fields, [bytes((NodeTag.FILTER,)) + wire])
-    return Pruning(columns, plan, len(probes).to_bytes(4, "little") + b"".join(probes))
+    return Pruning(columns, fields, predicate, plan, len(probes).to_bytes(4, "little") + b"".join(probes))
 
 
 #: What the engine knows of every column, in its order (wasm/src/prune.zig).

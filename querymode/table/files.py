@@ -1,121 +1,195 @@
-"""Tables over files: a schema, the files behind it, and how their row groups are cut into lanes.
+"""Tables of files whose rows are known before they are read: fragments, and the pieces they are cut into.
 
-A row group is a unit of work and a lane a run of consecutive row groups. Both are cut from the files alone,
-never from threads or budgets. What a file lacks of the table's columns is NULL there; what a partition folder
-says (`region=us/`) is the same in all its rows.
+A fragment is a file, or several that hold columns of the same rows. A piece is what is read at once (of
+Parquet: a row group), and a lane a run of consecutive pieces. All are cut from the snapshot alone, never from
+threads or budgets. What a fragment lacks of the table's columns is NULL there; what a partition folder says
+(`region=us/`) is the same in all its rows.
+
+Pieces are known by their numbers, and what is known of all of them lies in arrays: a manifest may name a
+hundred thousand fragments, of which a query reads two. Only those are made into objects.
 """
 
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
+from array import array
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
 
-from querymode import _abi
+from querymode._abi import FileFormat
 from querymode.table.memory import cut_lanes
-from querymode.table.table import Table
+from querymode.table.stored import CONSTANT, MISSING, StoredTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any, Protocol, Self
 
     from querymode.execute.top_bound import Zone
-    from querymode.format.parquet.flat_footer import FlatFooter
     from querymode.schema import Schema
     from querymode.store.source import ByteSource
+    from querymode.table.evidence import Evidence
+
+    class Footer(Protocol):
+        """What a fragment says of itself, as the engine takes it (`qm_file_open`)."""
+
+        @property
+        def blob(self) -> bytes: ...
+        @property
+        def tail(self) -> tuple[int, bytes]:
+            """Of the first file, what came with the footer: where it begins, and it."""
+
+        @property
+        def tail_identity(self) -> object:
+            """What the file must still be for that to be part of it."""
+
+    class Fragments(Protocol):
+        """By number. They may be made when they are asked for."""
+
+        def __len__(self) -> int: ...
+        def __getitem__(self, number: int, /) -> TableFile: ...
+        def __iter__(self) -> Iterator[TableFile]: ...
+
 
 #: Many small files share lanes: more of them balance no better.
 LANE_COUNT_MAX = 256
 
-#: Where a column of the table comes from in a file, as the engine reads it (wasm/src/scan_request.zig).
-CONSTANT = _abi.PLACE_CONSTANT.to_bytes(4, "little")
-MISSING = _abi.PLACE_MISSING.to_bytes(4, "little")
-UNKNOWN = _abi.PLACE_UNKNOWN.to_bytes(4, "little")
-
 
 class TableFile:
-    """A file of a table. `places`: for every column of the table, where it comes from."""
+    """A fragment. `places`: for every column of the table, where it comes from."""
 
-    __slots__ = ("footer", "name", "open", "places", "row_counts")
+    __slots__ = ("footer", "name", "open", "others", "places")
 
     def __init__(
-        self, name: str, open_: Callable[[], ByteSource], footer: FlatFooter, places: Sequence[bytes]
+        self,
+        name: str,
+        open_: Callable[[], ByteSource],
+        footer: Any,
+        places: Sequence[bytes],
+        others: Sequence[Callable[[], ByteSource]] = (),
     ) -> None:
         self.name = name
         #: Opens it for one query. Fails when it is no longer the file whose footer this is.
         self.open = open_
+        #: The same for further files of the fragment, which have the numbers from 1 on.
+        self.others = tuple(others)
         self.footer = footer
-        #: Four bytes of its column's number, or one of the marks above (CONSTANT with its value).
+        #: Four bytes of its column's number, or one of the marks (CONSTANT with its value).
         self.places = tuple(places)
-        self.row_counts = footer.row_counts()
 
 
-class FileTable(Table):
-    """Files with one schema, whose footers say what is in them."""
+class Cuts:
+    """How many rows the pieces have, and which fragment each belongs to. `firsts`: by fragment, the number of
+    its first piece, and behind the last one the number of all."""
 
-    kind = "row groups"
-    is_stored = True
+    __slots__ = ("firsts", "row_counts")
 
-    def __init__(self, schema: Schema, files: Sequence[TableFile], name: str | None = None) -> None:
+    def __init__(self, row_counts: array[int], firsts: array[int] | None = None) -> None:
+        """Without `firsts`, every fragment is one piece."""
+        self.row_counts = row_counts
+        self.firsts = firsts
+
+    @classmethod
+    def of(cls, fragments: Sequence[Sequence[int]]) -> Cuts:
+        """Of the rows of every fragment's pieces."""
+        counts = array("q", [rows for pieces in fragments for rows in pieces])
+        return cls(counts, array("q", accumulate(map(len, fragments), initial=0)))
+
+    def __len__(self) -> int:
+        return len(self.row_counts)
+
+    def place(self, piece: int) -> tuple[int, int]:
+        """The fragment that a piece is of, and its number there."""
+        if self.firsts is None:
+            return piece, 0
+        fragment = bisect_right(self.firsts, piece) - 1
+        return fragment, piece - self.firsts[fragment]
+
+
+class FileTable(StoredTable):
+    """Fragments with one schema."""
+
+    kind = "pieces"
+
+    def __init__(
+        self,
+        schema: Schema,
+        files: Fragments,
+        cuts: Cuts,
+        name: str | None = None,
+        *,
+        format: FileFormat = FileFormat.PARQUET,
+    ) -> None:
         self.schema = schema
         self.name = name
-        self.files = tuple(files)
-        #: Requests and bytes that opening it has cost, until a query has been charged with them.
-        self.opening = (0, 0)
+        self.format = format
+        self.files = files
+        self.cuts = cuts
         #: Whether readers compare the checksums of pages.
         self.verify_crc = False
-        #: (file, row group) in order; empty row groups are left out.
-        self.groups = [
-            (number, group)
-            for number, file in enumerate(self.files)
-            for group, rows in enumerate(file.row_counts)
-            if rows
-        ]
-        self._row_count = sum(sum(file.row_counts) for file in self.files)
-        #: By column and row group, what footers say of the values (execute/top_bound.py).
-        self.zones: dict[int, dict[tuple[int, int], Zone]] = {}
-        #: By (file, row group), runs of rows as the engine reads them: the only ones that the table has.
-        self.picked: dict[tuple[int, int], bytes] = {}
-        #: Each a range of `groups`.
-        self.lanes = cut_lanes(len(self.groups), LANE_COUNT_MAX)
+        #: Pieces that have rows, in order.
+        self.pieces: Sequence[int] = _with_rows(cuts.row_counts)
+        self._row_count = sum(cuts.row_counts)
+        self._evidence: Evidence | None = None
+        #: By column and piece, what is known of the values (execute/top_bound.py).
+        self.zones: dict[int, dict[int, Zone]] = {}
+        #: By piece, runs of rows as the engine reads them: the only ones that the table has.
+        self.picked: dict[int, bytes] = {}
+        #: By piece, a bit for every row that was deleted. How many these are is in the piece's row count.
+        self.deleted: Mapping[int, bytes] = {}
+        #: Each a range of `pieces`.
+        self.lanes = cut_lanes(len(self.pieces), LANE_COUNT_MAX)
 
     def __getstate__(self) -> dict[str, Any]:
         # What footers say is asked again where it is wanted.
-        return {**self.__dict__, "zones": {}, "opening": (0, 0)}
+        return {**super().__getstate__(), "zones": {}}
 
     @property
     def row_count(self) -> int:
         return self._row_count
 
     @property
-    def evidence(self) -> FileTable:
-        return self
+    def evidence(self) -> Evidence | None:
+        return self._evidence
+
+    def use_evidence(self, evidence: Evidence) -> None:
+        """Before anybody asks: what rules pieces out."""
+        self._evidence = evidence
 
     def describe(self) -> str:
         files = f"{len(self.files):,} files" if len(self.files) != 1 else self.files[0].name
-        return f"scan {files}: {self._row_count:,} rows in {len(self.groups):,} row groups"
+        return f"scan {files}: {self._row_count:,} rows in {len(self.pieces):,} row groups"
 
-    def take_opening(self) -> tuple[int, int]:
-        opening, self.opening = self.opening, (0, 0)
-        return opening
+    def _like(self, schema: Schema, files: Fragments) -> Self:
+        """The same pieces of other files."""
+        table = type(self)(schema, files, self.cuts, self.name, format=self.format)
+        table.verify_crc, table.deleted = self.verify_crc, self.deleted
+        if self._evidence is not None:
+            table.use_evidence(self._evidence.of(table))
+        return table
 
-    def with_rows(self, places: Sequence[int]) -> FileTable:
-        """What footers say of values, they say of all rows."""
-        picked = FileTable(self.schema, self.files, self.name)
-        picked.verify_crc = self.verify_crc
+    def with_columns(self, schema: Schema, places: Sequence[int]) -> Self:
+        return self._like(schema, _Replaced(self.files, tuple(places)))
+
+    def with_rows(self, places: Sequence[int]) -> FileTable | None:
+        """What evidence says of values, it says of all rows."""
+        if self.deleted:
+            return None  # row numbers of a piece count those that were deleted
+        picked = self._like(self.schema, self.files)
         picked.opening = self.take_opening()
-        picked.groups = []
+        pieces = []
         first = taken = 0
-        for number, group in self.groups:
-            end = first + self.files[number].row_counts[group]
+        for piece in self.pieces:
+            end = first + self.cuts.row_counts[piece]
             begun = taken
             taken = bisect_left(places, end, begun)
             if taken > begun:
-                picked.groups.append((number, group))
-                picked.picked[number, group] = _runs([place - first for place in places[begun:taken]])
+                pieces.append(piece)
+                picked.picked[piece] = _runs([place - first for place in places[begun:taken]])
             first = end
+        picked.pieces = pieces
         picked._row_count = len(places)
-        picked.lanes = cut_lanes(len(picked.groups), LANE_COUNT_MAX)
+        picked.lanes = cut_lanes(len(pieces), LANE_COUNT_MAX)
         return picked
 
     @property
@@ -123,31 +197,38 @@ class FileTable(Table):
         return len(self.lanes)
 
     def lane_rows(self, lane: int) -> int:
-        groups = [self.groups[index] for index in self.lanes[lane]]
-        return sum(self.files[number].row_counts[group] for number, group in groups)
+        return sum(self.cuts.row_counts[self.pieces[index]] for index in self.lanes[lane])
 
     def null_count(self, index: int) -> int | None:
-        """NULLs of a column, if the footers say."""
-        total = 0
-        for file in self.files:
-            place = file.places[index]
-            if place == MISSING:
-                total += sum(file.row_counts)
-            elif place[:4] == CONSTANT:
-                total += sum(file.row_counts) if place[-1:] == b"\x01" and _is_null_constant(place) else 0
-            else:
-                column = int.from_bytes(place, "little")
-                if column >= file.footer.column_count:
-                    return None  # a field of a structure: writers disagree on what its NULLs are
-                leaves = file.footer.leaf_ranges[column]
-                if len(leaves) != 1:
-                    return None
-                for group in range(file.footer.row_group_count):
-                    nulls = file.footer.chunk(group, leaves.start).null_count
-                    if nulls is None:
-                        return None
-                    total += nulls
-        return total
+        return None if self._evidence is None else self._evidence.null_count(index)
+
+
+class _Replaced:
+    """Fragments with other columns: `places` are their numbers in the fragments below."""
+
+    __slots__ = ("_files", "_places")
+
+    def __init__(self, files: Fragments, places: tuple[int, ...]) -> None:
+        self._files = files
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __iter__(self) -> Iterator[TableFile]:
+        return map(self.__getitem__, range(len(self._files)))
+
+    def __getitem__(self, number: int, /) -> TableFile:
+        file = self._files[number]
+        places = [file.places[index] for index in self._places]
+        return TableFile(file.name, file.open, file.footer, places, file.others)
+
+
+def _with_rows(row_counts: array[int]) -> Sequence[int]:
+    """Pieces that are not empty."""
+    if 0 not in row_counts:
+        return range(len(row_counts))
+    return array("q", [piece for piece, rows in enumerate(row_counts) if rows])
 
 
 def _runs(rows: list[int]) -> bytes:
@@ -159,6 +240,15 @@ def _runs(rows: list[int]) -> bytes:
         else:
             found += (row, row + 1)
     return struct.pack(f"<{len(found)}I", *found)
+
+
+def is_missing(place: bytes) -> bool:
+    """Whether the column is NULL in all rows there."""
+    return place == MISSING or (place[:4] == CONSTANT and _is_null_constant(place))
+
+
+def is_constant(place: bytes) -> bool:
+    return place[:4] == CONSTANT
 
 
 def _is_null_constant(place: bytes) -> bool:

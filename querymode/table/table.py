@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from querymode.schema import Schema
-    from querymode.table.files import FileTable
+    from querymode.table.evidence import Evidence
 
 
 class Origin:
@@ -77,8 +77,8 @@ class Table:
         return None
 
     @property
-    def evidence(self) -> FileTable | None:
-        """Whom to ask for statistics, which rule rows out before anything is read. None if there are none."""
+    def evidence(self) -> Evidence | None:
+        """What is known of its pieces, and rules them out before they are read. None if nothing is."""
         return None
 
     def null_count(self, index: int) -> int | None:

@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from querymode._abi import FileFormat, TextCompression
-from querymode.table.table import Table
+from querymode.table.stored import StoredTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
+    from typing import Self
 
     from querymode.format.text.head import Head
     from querymode.schema import Schema
@@ -44,6 +44,12 @@ class TextFile:
         self.head = head
         self.places = tuple(places)
 
+    #: It is one file.
+    others = ()
+
+    def with_places(self, places: Sequence[bytes]) -> TextFile:
+        return TextFile(self.name, self.open, self.size, self.head, places)
+
 
 class Piece(NamedTuple):
     """Bytes of a file. `is_first`: it begins where the file's first row does."""
@@ -54,11 +60,10 @@ class Piece(NamedTuple):
     is_first: bool
 
 
-class TextTable(Table):
+class TextTable(StoredTable):
     """Files of one format and one schema."""
 
     kind = "text"
-    is_stored = True
 
     def __init__(
         self, schema: Schema, format: FileFormat, files: Sequence[TextFile], name: str | None = None
@@ -67,7 +72,6 @@ class TextTable(Table):
         self.name = name
         self.format = format
         self.files = tuple(files)
-        self.opening = (0, 0)
         self.lanes = _cut(self.files)
 
     @property
@@ -83,12 +87,9 @@ class TextTable(Table):
     def lane_count(self) -> int:
         return len(self.lanes)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "opening": (0, 0)}
-
-    def take_opening(self) -> tuple[int, int]:
-        opening, self.opening = self.opening, (0, 0)
-        return opening
+    def with_columns(self, schema: Schema, places: Sequence[int]) -> Self:
+        files = [file.with_places([file.places[index] for index in places]) for file in self.files]
+        return type(self)(schema, self.format, files, self.name)
 
     def describe(self) -> str:
         files = f"{len(self.files):,} files" if len(self.files) != 1 else self.files[0].name

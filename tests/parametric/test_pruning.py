@@ -233,7 +233,7 @@ def check_skipped(frame: DataFrame, rows: pa.Table) -> None:
     while not isinstance(source, Scan):
         source = source.input  # type: ignore[attr-defined]
     assert isinstance(source.source, FileTable)
-    ends = np.cumsum([count for file in source.source.files for count in file.row_counts if count])
+    ends = np.cumsum([count for count in source.source.cuts.row_counts if count])
     matching = np.unique(np.searchsorted(ends, np.asarray(rows.column("row")), side="right"))
     stats = frame.collect().stats
     assert stats["row_groups_skipped"] <= stats["row_groups"] - len(matching)

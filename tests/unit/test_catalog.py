@@ -9,6 +9,7 @@ import resource
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from querymode.catalog.pattern import matches, split_pattern
 from querymode.format.parquet import footer
 from querymode.format.parquet.footer import FooterCache
 from querymode.store.options import StoreOptions
-from querymode.table.files import CONSTANT, MISSING, FileTable
+from querymode.table.files import FileTable
+from querymode.table.stored import CONSTANT, MISSING
 from querymode.types import decode_type
 from tests.parquet_tables import open_table
 from tests.raises import raises_code
@@ -576,7 +578,7 @@ def test_few_descriptors(many: Path) -> None:
     try:
         table = open_table(f"{many}/[0-1]*.parquet", cache=FooterCache())
         assert table.row_count == 2000
-        sources = [file.open() for file in table.files[:1000]]
+        sources = [file.open() for file in islice(table.files, 1000)]
         assert all(source.read(0, 4) == b"PAR1" for source in sources)
         for source in sources:
             source.close()

@@ -12,9 +12,9 @@ from functools import partial
 from querymode._abi import FileFormat, TypeTag
 from querymode._call import deadline
 from querymode.engine.one_task import on_instance
+from querymode.engine.open_files import open_file
 from querymode.errors import QueryModeError, error
 from querymode.format.parquet.flat_footer import ALL_DICTIONARY, MAX, MIN, Array
-from querymode.format.parquet.statistics import open_file
 from querymode.qmcb import column_values, columnar_batch_to_rows, decode_columnar_batch
 from querymode.store.fetch import IoGate
 from querymode.store.source import Touched
@@ -150,7 +150,7 @@ class FileReport:
 
     def __init__(self, file: TableFile) -> None:
         self.name = file.name
-        self.footer = file.footer
+        self.footer: FlatFooter = file.footer
         self._file = file
         self._bounds: dict[int, list[dict[str, Any]]] = {}
         records = _Records(file.footer)
@@ -230,7 +230,7 @@ class FileReport:
             self._bounds.update(on_instance(partial(self._ask_bounds, missing)))
 
     def _ask_bounds(self, leaves: list[int], instance: Instance) -> dict[int, list[dict[str, Any]]]:
-        file = open_file(instance, self.footer)
+        file = open_file(instance, FileFormat.PARQUET, self.footer)
         found = {}
         for leaf in leaves:
             output = instance.leaf_bounds(file, leaf)
