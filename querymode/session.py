@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 #: An engine instance takes about 2 MiB before it has seen a row.
 MEMORY_MIN = 16 << 20
-_READER_OPTIONS = frozenset(("format", "hive_partitioning", "hive_types", "verify_crc"))
+#: Of all formats: which files they are, and what their folders say.
+_FILE_OPTIONS = frozenset(("format", "hive_partitioning", "hive_types"))
 
 
 class _of_session:
@@ -202,13 +203,13 @@ class QueryMode:
 
     def _file_frame(self, where: Any, name: str | None, **options: Any) -> DataFrame:
         from querymode.catalog.files import open_table
-        from querymode.format.text.names import OPTIONS as TEXT_OPTIONS
+        from querymode.format.registry import all_options
         from querymode.store.fetch import opening_gate
-        from querymode.table.files import FileTable
 
-        unknown = options.keys() - _READER_OPTIONS - TEXT_OPTIONS
+        known_options = _FILE_OPTIONS | all_options()
+        unknown = options.keys() - known_options
         if unknown:
-            known = ", ".join(sorted(_READER_OPTIONS | TEXT_OPTIONS))
+            known = ", ".join(sorted(known_options))
             raise error(
                 "NOT_SUPPORTED", f"{sorted(unknown)[0]}= is no option of a reader; there are: {known}"
             )
@@ -220,7 +221,6 @@ class QueryMode:
             where = list(where)
         given = {option: value for option, value in options.items() if value is not None}
         options = {option: value for option, value in options.items() if value is not None}
-        verify_crc = bool(options.pop("verify_crc", False))
         try:
             table = open_table(where, self._store_options(), name=name, gate=opening_gate(), **options)
         except TableNotFoundError as failure:
@@ -230,8 +230,6 @@ class QueryMode:
             raise error(
                 "TABLE_NOT_FOUND", f"{failure.message}. Registered are: {known}", table=where
             ) from failure
-        if verify_crc and isinstance(table, FileTable):
-            table.verify_crc = True
         table.origin = Origin(_paths(where), given)
         return DataFrame(self, Scan(table))
 

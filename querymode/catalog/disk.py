@@ -11,28 +11,28 @@ from querymode.catalog.listing import (
     ICEBERG,
     Found,
     choose,
+    claimed_folder,
     is_iceberg_metadata,
     is_other_name,
-    is_parquet_name,
     nothing_matches,
-    refuse_other_table,
 )
 from querymode.catalog.pattern import ANY_DEPTH, has_wildcards, is_hidden, is_partition, split_pattern
 from querymode.errors import QueryModeError, error
+from querymode.format import registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from querymode._abi import FileFormat
     from querymode.catalog.pattern import Parts
+    from querymode.format.format import Format
     from querymode.store.access import Access
 
 #: (name, whether it is a folder, whether it is a link).
 Entry = tuple[str, bool, bool]
 
 _DEPTH_MAX = 64
-#: A folder below which so many names say nothing of Parquet is not a table, but a disk or a home.
+#: A folder below which so many names say nothing of data is not a table, but a disk or a home.
 _ENTRIES_WITHOUT_DATA = 20_000
 #: Of files whose names say nothing, so many are looked into.
 _DOUBTFUL_MAX = 16
@@ -40,15 +40,15 @@ _LINKS_MAX = 10_000
 _ENTRIES_PER_CHECK = 256
 
 
-def find(path: str, access: Access, format: FileFormat | None = None) -> list[Found]:
+def find(path: str, access: Access, said: Format | None = None) -> list[Found]:
     """The files of an absolute path: a file, a folder or a pattern."""
     status = _status(path, access)
     if status is not None:
         if stat.S_ISDIR(status.st_mode):
-            return folder(path, access, format)
+            return folder(path, access, said)
         return [Found(path, (), os.path.basename(path), is_named=True)]
     if has_wildcards(path):
-        return glob(path, access)
+        return glob(path, access, said)
     raise _failure(path, OSError(errno.ENOENT, ""))
 
 
@@ -65,7 +65,7 @@ def _status(path: str, access: Access) -> os.stat_result | None:
 # ---- folders ----
 
 
-def folder(path: str, access: Access, format: FileFormat | None = None) -> list[Found]:
+def folder(path: str, access: Access, said: Format | None = None) -> list[Found]:
     path = path.rstrip("/") or "/"
     if os.path.normpath(path) == "/":
         raise error(
@@ -76,8 +76,8 @@ def folder(path: str, access: Access, format: FileFormat | None = None) -> list[
     if "metadata" in names:
         inner = _entries(f"{path}/metadata", access)
         names.update(ICEBERG for name, _, _ in inner if is_iceberg_metadata(("metadata", name)))
-    refuse_other_table(path, names)
-    return choose(list(_walk(path, entries, access)), path, format)
+    claimed = claimed_folder(path, names, said)
+    return claimed or choose(list(_walk(path, entries, access)), path, said)
 
 
 def _walk(path: str, entries: list[Entry], access: Access) -> Iterator[Found]:
@@ -141,16 +141,16 @@ class _Walk:
         check()
         self.seen.add(current.real)
         if self.count > _ENTRIES_WITHOUT_DATA and not self._is_table:
-            self._is_table = any(_ends_as_parquet(path, self._access) for path in self._doubtful)
+            self._is_table = any(_ends_as_data(path, self._access) for path in self._doubtful)
             if not self._is_table:
                 raise error(
                     "TABLE_NOT_FOUND",
-                    f"{self._path}: none of the first {self.count:,} names below it is a Parquet file; give "
-                    f"the folder of a table's files, or a pattern such as {self._path}/**/*.parquet",
+                    f"{self._path}: none of the first {self.count:,} names below it is that of a data file; "
+                    f"give the folder of a table's files, or a pattern such as {self._path}/**/*.parquet",
                 )
 
     def saw(self, found: Found) -> None:
-        if is_parquet_name(found.name):
+        if registry.by_name(found.name) is not None:
             self._is_table = True
         elif len(self._doubtful) < _DOUBTFUL_MAX and not is_other_name(found.name):
             self._doubtful.append(found.path)
@@ -177,7 +177,7 @@ class _Walk:
         return _Folder(_entries(path, self._access), f"{path}/", real, (*outer.names, name), places)
 
 
-def _ends_as_parquet(path: str, access: Access) -> bool:
+def _ends_as_data(path: str, access: Access) -> bool:
     try:
         descriptor = os.open(access.local(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
     except (OSError, QueryModeError):
@@ -186,7 +186,7 @@ def _ends_as_parquet(path: str, access: Access) -> bool:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size < 12:
             return False
-        return os.pread(descriptor, 4, status.st_size - 4) in (b"PAR1", b"PARE")
+        return registry.by_content(b"", os.pread(descriptor, 4, status.st_size - 4)) is not None
     except OSError:
         return False
     finally:
@@ -236,7 +236,7 @@ def _listed(entries: Iterable[os.DirEntry[str]]) -> list[Entry]:
 # ---- patterns ----
 
 
-def glob(pattern: str, access: Access) -> list[Found]:
+def glob(pattern: str, access: Access, said: Format | None = None) -> list[Found]:
     base, parts = split_pattern(pattern)
     if _status(base, access) is None:
         raise nothing_matches(pattern)
@@ -245,16 +245,16 @@ def glob(pattern: str, access: Access) -> list[Found]:
     for found, is_folder in _matching(base, parts, access):
         (folders if is_folder else files).setdefault(found.path, found)
     if not files:  # folders that match stand for what is in them, unless there are files that do
-        below = [(match, file) for match in folders.values() for file in _below(match, access)]
+        below = [(match, file) for match in folders.values() for file in _below(match, access, said)]
         files = {file.path: _inside(match, file) for match, file in below}
     if not files:
         raise nothing_matches(pattern)
     return sorted(files.values(), key=lambda file: file.path)
 
 
-def _below(match: Found, access: Access) -> list[Found]:
+def _below(match: Found, access: Access, said: Format | None) -> list[Found]:
     found = list(_walk(match.path, _entries(match.path, access), access))
-    return choose(found, match.path) if found else []
+    return choose(found, match.path, said) if found else []
 
 
 def _inside(match: Found, file: Found) -> Found:

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from querymode._abi import FileFormat
 from querymode._call import claim
 from querymode.errors import error
-from querymode.format.text.names import format_of_name
+from querymode.format import registry
+from querymode.format.format import ending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from querymode.errors import QueryModeError
+    from querymode.format.format import Format
     from querymode.store.s3 import Listed
     from querymode.store.source import ByteSource
 
-#: Ends of names that say: something else than Parquet. What ends otherwise is judged by its content.
+#: Ends of names that say: none of our formats. What ends otherwise is judged by its content.
 _OTHER_SUFFIXES = frozenset(
     {
-        *("arrow", "avro", "csv", "feather", "ipc", "json", "jsonl", "lance", "ndjson", "orc", "tsv", "xlsx"),
+        *("arrow", "avro", "feather", "ipc", "json", "lance", "orc", "xlsx"),
         *("bz2", "gz", "lz4", "sqlite", "xz", "zip", "zst"),
         *("cfg", "conf", "crc", "htm", "html", "ini", "jpg", "lock", "log", "md", "pdf", "png", "py", "sh"),
         *("sql", "toml", "txt", "xml", "yaml", "yml"),
     }
 )
-#: What people put behind `.parquet` to say how pages are compressed.
-_CODECS = ("brotli", "br", "gz", "gzip", "lz4", "snappy", "zst", "zstd")
 #: Stands for a folder of Iceberg's metadata, whose name alone says little.
 ICEBERG = "metadata/*.metadata.json"
 #: Folders of other table formats: their files alone are not the table.
@@ -42,9 +41,10 @@ _FOUND_SIZE = 512
 
 
 class Found:
-    """A file of a table. `path` is what is opened; `folders` are those between the root and the file."""
+    """A file of a table, or a folder that a format claims as a whole. `path` is what is opened; `folders` are
+    those between the root and the file."""
 
-    __slots__ = ("folders", "is_named", "known", "name", "optional", "path", "source")
+    __slots__ = ("folders", "format", "is_folder", "is_named", "known", "name", "optional", "path", "source")
 
     def __init__(
         self,
@@ -54,7 +54,9 @@ class Found:
         known: Listed | None = None,
         *,
         is_named: bool = False,
+        format: Format | None = None,
     ) -> None:
+        """`format`: the one that claims this folder."""
         claim(_FOUND_SIZE, "a list of so many files")
         self.path = path
         self.folders = folders
@@ -63,6 +65,8 @@ class Found:
         self.known = known
         #: It is itself what was asked for, rather than found in a listing.
         self.is_named = is_named
+        self.format = format
+        self.is_folder = format is not None
         #: Left out if it turns out to be something else than data.
         self.optional = False
         #: Where finding out about it meant opening it.
@@ -72,33 +76,40 @@ class Found:
         return f"Found({self.path!r})"
 
 
-def is_parquet_name(name: str) -> bool:
-    """`part-0.snappy.parquet`, `x.parquet.gzip`, `x.pq`."""
-    head, _, suffix = name.lower().rpartition(".")
-    return suffix in ("parquet", "parq", "pq") or (head.endswith(".parquet") and suffix in _CODECS)
-
-
 def is_other_name(name: str) -> bool:
-    return name.rpartition(".")[2].lower() in _OTHER_SUFFIXES and "." in name
+    """Whether it says something else than the default format."""
+    found = registry.by_name(name)
+    return found is not registry.default() if found else ending(name) in _OTHER_SUFFIXES
 
 
-def choose(found: list[Found], where: str, format: FileFormat | None = None) -> list[Found]:
+def claimed_folder(path: str, names: set[str], said: Format | None) -> list[Found] | None:
+    """A folder that is one table by what lies directly in it. `names`: of these folders."""
+    format = registry.of_folder(names)
+    if format is None or (said is not None and said is not format):
+        refuse_other_table(path, names)
+        return None
+    return [Found(path, (), path.rstrip("/").rpartition("/")[2], format=format)]
+
+
+def choose(found: list[Found], where: str, said: Format | None = None) -> list[Found]:
     """Which files of a folder are the table, in the order of their paths.
 
-    Those whose names say the format that was asked for; if none was, Parquet, or else the one text format
-    that they say. Where Parquet is meant, a file whose name says nothing must be that too if no name says so,
+    Those whose names say the format that was asked for; if none was, the default one, or else the one that
+    they say. Where the default is meant, a file whose name says nothing must be that too if no name says so,
     and is left out if it is not otherwise. Names of other formats are no part of it.
     """
-    named = {file.path for file in found if is_parquet_name(file.name)}
-    texts = {format_of_name(file.name) for file in found} - {None}
-    if format is None and not named and len(texts) == 1:
-        (format,) = texts
-    if format is not None and format != FileFormat.PARQUET:
-        chosen = [file for file in found if format_of_name(file.name) == format]
-        chosen = chosen or [file for file in found if not is_parquet_name(file.name)]
+    formats = {file.path: registry.by_name(file.name) for file in found}
+    names_say = {*formats.values()} - {None}
+    default = registry.default()
+    if said is None and default not in names_say and len(names_say) == 1:
+        (said,) = names_say
+    if said is not None and said is not default:
+        chosen = [file for file in found if formats[file.path] is said]
+        chosen = chosen or [file for file in found if formats[file.path] is not default]
         if not chosen:
             raise nothing_found(where)
         return sorted(chosen, key=lambda file: file.path)
+    named = {path for path, format in formats.items() if format is default}
     chosen = [file for file in found if file.path in named or not is_other_name(file.name)]
     if found and not chosen:
         raise error(

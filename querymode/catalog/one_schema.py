@@ -10,40 +10,16 @@ from querymode._abi import TypeTag
 from querymode.catalog import hive
 from querymode.errors import error
 from querymode.schema import Schema
-from querymode.table.files import TableFile
 from querymode.table.stored import CONSTANT, MISSING
 from querymode.types import NULL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Protocol
+    from collections.abc import Iterable, Iterator
 
     from querymode.errors import QueryModeError
-    from querymode.store.source import ByteSource
+    from querymode.format.format import Fields, Member
     from querymode.types import DataType
-
-    Fields = tuple[tuple[str, DataType], ...]
-
-    class HasFields(Protocol):
-        """A footer, or what is known of a file without one."""
-
-        @property
-        def fields(self) -> Fields: ...
-
-
-class Member:
-    """A file with its footer."""
-
-    __slots__ = ("folders", "footer", "name", "open")
-
-    def __init__(
-        self, name: str, folders: Sequence[str], open_: Callable[[], ByteSource], footer: HasFields
-    ) -> None:
-        self.name = name
-        self.folders = folders
-        self.open = open_
-        self.footer = footer
 
 
 class Union:
@@ -128,13 +104,6 @@ class Union:
         return Schema(fields, allow_duplicates=len(self._members) == 1, hidden=self._hidden.items())
 
     # ---- places ----
-
-    def files(self) -> list[TableFile]:
-        """Of Parquet files, whose footers the members have."""
-        return [
-            TableFile(member.name, member.open, member.footer, places)
-            for member, places in zip(self._members, self.places(), strict=True)
-        ]
 
     def places(self) -> list[tuple[bytes, ...]]:
         """For every file, where the table's columns come from."""

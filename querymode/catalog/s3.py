@@ -6,10 +6,10 @@ from querymode.catalog.listing import (
     ICEBERG,
     Found,
     choose,
+    claimed_folder,
     is_iceberg_metadata,
     nothing_found,
     nothing_matches,
-    refuse_other_table,
 )
 from querymode.catalog.pattern import has_wildcards, is_hidden, matches, split_pattern, wildcard_index
 from querymode.errors import QueryModeError
@@ -17,12 +17,12 @@ from querymode.store.s3 import list_prefix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from querymode._abi import FileFormat
+    from querymode.format.format import Format
     from querymode.store.fetch import IoGate
     from querymode.store.options import StoreOptions
 
 
-def find(url: str, options: StoreOptions, gate: IoGate, format: FileFormat | None = None) -> list[Found]:
+def find(url: str, options: StoreOptions, gate: IoGate, said: Format | None = None) -> list[Found]:
     """The objects of a URL: one object, a folder or a pattern. `gate`: through which pages are asked for."""
     path = url.partition("://")[2]
     key = path.partition("/")[2]
@@ -30,17 +30,17 @@ def find(url: str, options: StoreOptions, gate: IoGate, format: FileFormat | Non
     if has_wildcards(key):
         return glob(path, options, gate)
     if not name:
-        return folder(path, options, gate, format)
+        return folder(path, options, gate, said)
     if "." not in name:  # more probably a folder: S3 itself knows neither
         try:
-            return folder(path, options, gate, format)
+            return folder(path, options, gate, said)
         except QueryModeError as failure:
             if failure.code != "TABLE_NOT_FOUND":
                 raise
     return [Found(url, (), name, is_named=True)]
 
 
-def folder(path: str, options: StoreOptions, gate: IoGate, format: FileFormat | None = None) -> list[Found]:
+def folder(path: str, options: StoreOptions, gate: IoGate, said: Format | None = None) -> list[Found]:
     """`path`: bucket and key."""
     root = f"s3://{path.rstrip('/')}/"
     found: list[Found] = []
@@ -51,10 +51,12 @@ def folder(path: str, options: StoreOptions, gate: IoGate, format: FileFormat | 
             top.add(ICEBERG if is_iceberg_metadata(names) else names[0])
         if names[-1] and not any(map(is_hidden, names)):
             found.append(Found(listed.url, tuple(names[:-1]), names[-1], listed))
-    refuse_other_table(root, top)
+    claimed = claimed_folder(root, top, said)
+    if claimed:
+        return claimed
     if not found:
         raise nothing_found(root)
-    return choose(found, root, format)
+    return choose(found, root, said)
 
 
 def glob(path: str, options: StoreOptions, gate: IoGate) -> list[Found]:

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 def report_of(frame: DataFrame) -> TableReport:
     """Of a table as it was opened; a query, and a table in memory, have no files to tell of."""
-    from querymode.format.parquet.report import TableReport
-    from querymode.table.files import FileTable
+    from querymode.format.registry import by_number
+    from querymode.table.stored import StoredTable
 
     table = frame._node.source if isinstance(frame._node, Scan) else None
-    if not isinstance(table, FileTable):
-        raise error("NOT_SUPPORTED", "only tables of Parquet files, as table() opens them, can be inspected")
-    return TableReport(table)
+    if not isinstance(table, StoredTable):
+        raise error("NOT_SUPPORTED", "only tables of files, as table() opens them, can be inspected")
+    report: TableReport = by_number(table.format).report(table)
+    return report

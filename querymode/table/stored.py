@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
     from typing import Any, Protocol, Self
 
+    from querymode._abi import FileFormat
     from querymode.schema import Schema
     from querymode.types import DataType
 
@@ -43,6 +44,8 @@ class StoredTable(Table):
 
     is_stored = True
     reference: Reference | None = None
+    #: Whose reader reads it.
+    format: FileFormat
     #: Requests and bytes that opening it has cost, until a query has been charged with them.
     opening = (0, 0)
 

@@ -32,7 +32,7 @@ from querymode.types import PLAIN_TYPES, decode_name, decode_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from querymode.engine.instance import Instance
     from querymode.store.private_cache import OpenedCache
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from querymode.types import DataType
 
     Fields = tuple[tuple[str, DataType], ...]
+    #: Takes how a file begins and ends.
+    Saw = Callable[[bytes, bytes], None]
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -115,20 +117,20 @@ def load(
     gate: IoGate | None = None,
     cache: FooterCache | None = None,
     limit: int | None = None,
-    parquet_expected: bool = True,
+    saw: Saw | None = None,
 ) -> list[FlatFooter]:
     """The footers of open sources, in their order. INVALID_FORMAT names the source that has none.
 
-    `limit`: bytes of memory for the engine; what the call may have if not given. `parquet_expected`: whether
-    somebody said that these are Parquet files; if not, another format is NOT_SUPPORTED rather than a fault
-    of the file.
+    `limit`: bytes of memory for the engine; what the call may have if not given. `saw`: is told how a
+    file begins and ends that is not Parquet, and may know what to do with it; if not, another format is
+    NOT_SUPPORTED. Without it these have to be Parquet files, and another format is a fault of the file.
     """
     gate = gate or IoGate()
     cache = cache or _default_cache
     footers: list[FlatFooter] = []
     for start in range(0, len(sources), _BATCH_COUNT):
         batch = _Batch(sources[start : start + _BATCH_COUNT], gate, cache, limit)
-        footers += batch.load(parquet_expected)
+        footers += batch.load(saw)
     return footers
 
 
@@ -174,22 +176,22 @@ class _Batch:
         self.limit = limit
         self.footers: list[FlatFooter | None] = [None] * len(sources)
 
-    def load(self, parquet_expected: bool) -> list[FlatFooter]:
+    def load(self, saw: Saw | None) -> list[FlatFooter]:
         missing = [index for index in range(len(self.sources)) if not self._find_in_memory(index)]
         if missing:
             with _DISK.opened() as disk:
-                self._load_missing(missing, disk, parquet_expected)
+                self._load_missing(missing, disk, saw)
         assert None not in self.footers
         return self.footers  # type: ignore[return-value]
 
-    def _load_missing(self, missing: list[int], disk: OpenedCache, parquet_expected: bool) -> None:
+    def _load_missing(self, missing: list[int], disk: OpenedCache, saw: Saw | None) -> None:
         # Of another machine's file an entry is cheaper than the tail; of a local one only if it is large.
         missing = [
             index for index in missing if self.sources[index].local or not self._find_on_disk(index, disk)
         ]
         pending = self._read_tails(missing)
         for item in pending:
-            item.footer_size = _footer_size(item.source, item.tail, self.gate, parquet_expected)
+            item.footer_size = _footer_size(item.source, item.tail, self.gate, saw)
             _refuse_large(item.source, item.footer_size)
             self.cache.note_footer_size(item.source, item.footer_size)
         pending = [item for item in pending if not self._find_large_on_disk(item, disk)]
@@ -386,10 +388,10 @@ def is_settled(source: ByteSource) -> bool:
 # ---- is it Parquet at all? ----
 
 
-def _footer_size(source: ByteSource, tail: bytes, gate: IoGate, parquet_expected: bool) -> int:
+def _footer_size(source: ByteSource, tail: bytes, gate: IoGate, saw: Saw | None) -> int:
     """The size of the footer, from the last bytes of a file that ends like a Parquet file."""
     if tail[-4:] != b"PAR1" or source.size < _FILE_SIZE_MIN:
-        raise _not_parquet(source, tail, gate, parquet_expected)
+        raise _not_parquet(source, tail, gate, saw)
     size = int.from_bytes(tail[-8:-4], "little")
     if size + _FILE_SIZE_MIN > source.size:
         raise error(
@@ -405,7 +407,7 @@ def _footer_size(source: ByteSource, tail: bytes, gate: IoGate, parquet_expected
     return size
 
 
-def _not_parquet(source: ByteSource, tail: bytes, gate: IoGate, parquet_expected: bool) -> QueryModeError:
+def _not_parquet(source: ByteSource, tail: bytes, gate: IoGate, saw: Saw | None) -> QueryModeError:
     if source.size == 0:
         return error(
             "INVALID_FORMAT",
@@ -416,8 +418,10 @@ def _not_parquet(source: ByteSource, tail: bytes, gate: IoGate, parquet_expected
     (head,) = (
         read_many(gate, [(source, 0, min(source.size, 64))]) if source.size > len(tail) else (tail[:64],)
     )
+    if saw is not None:
+        saw(head, tail)
     other, what = _looks_like(head, tail)
-    if other and not parquet_expected:
+    if other and saw is not None:
         return error(
             "NOT_SUPPORTED",
             f"{source.name} looks like {what}, not Parquet; give format= if it is CSV or NDJSON",

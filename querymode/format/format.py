@@ -1,0 +1,124 @@
+"""The seam of formats: what one says of its files, and what it is given to open them with.
+
+A format is a class here, a line in registry.py, a reader in the engine (wasm/src/format/reader.zig), and
+nothing else. Whoever lists files, plans, executes or explains asks through these.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any, Protocol
+
+    from querymode._abi import FileFormat
+    from querymode.format.parquet.footer import FooterCache
+    from querymode.schema import Schema
+    from querymode.store.fetch import IoGate
+    from querymode.store.source import ByteSource
+    from querymode.table.stored import StoredTable
+    from querymode.types import DataType
+
+    Fields = tuple[tuple[str, DataType], ...]
+
+    class HasFields(Protocol):
+        """A footer, or what is known of a file without one."""
+
+        @property
+        def fields(self) -> Fields: ...
+
+    class Found(Protocol):
+        """A file that was named, or that a listing came upon; or a folder that is a table (`is_folder`)."""
+
+        path: str
+        folders: Sequence[str]
+        name: str
+        is_folder: bool
+        optional: bool
+
+    class United(Protocol):
+        """The columns of all files by name, and for every file where each of them comes from."""
+
+        def schema(self) -> Schema: ...
+        def places(self) -> list[tuple[bytes, ...]]: ...
+
+    class Opening(Protocol):
+        """How the files of one table are opened (catalog/opening.py)."""
+
+        gate: IoGate
+        cache: FooterCache
+
+        @property
+        def saw(self) -> Callable[[bytes, bytes], None] | None:
+            """Is told how a file begins and ends that is something else: it may be of another format. None
+            where somebody said which format it is."""
+
+        def batches(self, found: Sequence[Any]) -> Iterator[list[tuple[Any, ByteSource]]]:
+            """All of them opened, some at a time; they are closed before the next ones come."""
+
+        def opener(self, file: Any, source: ByteSource, footer: HasBlob | None) -> Callable[[], ByteSource]:
+            """Opens the same file for a query, and fails if it is another by then."""
+
+        def unite(self, members: list[Member], *, has_hidden: bool = True) -> United:
+            """`has_hidden`: fields of structures can be read on their own."""
+
+    class HasBlob(Protocol):
+        @property
+        def blob(self) -> bytes: ...
+
+
+class Member:
+    """A file of a table, and what is known of its columns."""
+
+    __slots__ = ("folders", "footer", "name", "open")
+
+    def __init__(
+        self, name: str, folders: Sequence[str], open_: Callable[[], ByteSource], footer: HasFields
+    ) -> None:
+        self.name = name
+        self.folders = folders
+        self.open = open_
+        self.footer = footer
+
+
+class Format:
+    """What a format says of itself."""
+
+    #: What `format=` calls it, and may call it too.
+    name: str
+    aliases: tuple[str, ...] = ()
+    #: What people call its files.
+    title: str
+    #: As the engine knows it.
+    number: FileFormat
+    #: Options of `table(…)` that it takes, besides those that say where the files are.
+    options: frozenset[str] = frozenset()
+
+    def claims_name(self, name: str) -> bool:
+        """Whether files of that name are of this format."""
+        return False
+
+    def claims(self, head: bytes, tail: bytes) -> bool:
+        """Whether a file is of it that begins and ends like this; what was not read is empty."""
+        return False
+
+    def claims_folder(self, names: set[str]) -> bool:
+        """Whether a folder with these folders in it is one table, whose meaning is more than its files."""
+        return False
+
+    def resolve(
+        self, opening: Opening, found: Sequence[Found], options: Mapping[str, Any], name: str | None
+    ) -> StoredTable:
+        """The table that these files are at this moment."""
+        raise NotImplementedError
+
+    def report(self, table: StoredTable) -> Any:
+        """What the files are made of, for `querymode inspect`."""
+        from querymode.errors import error
+
+        raise error("NOT_SUPPORTED", f"{self.title} files cannot be inspected yet")
+
+
+def ending(name: str) -> str:
+    """`part-0.CSV` → "csv"."""
+    return name.rpartition(".")[2].lower() if "." in name else ""
