@@ -5,15 +5,13 @@ from __future__ import annotations
 from querymode._abi import AggregateOp
 from querymode.expr.nodes import Aggregate, Column
 from querymode.optimize.known_answers import known_answer
-from querymode.plan.nodes import GroupBy
-from querymode.types import is_nested, is_vector
+from querymode.plan.nodes import GroupBy, has_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from querymode.frame.frame import DataFrame
-    from querymode.types import DataType
 
 
 def describe(frame: DataFrame) -> list[dict[str, Any]]:
@@ -53,7 +51,7 @@ def _calls(frame: DataFrame, names: list[str]) -> list[tuple[str, Aggregate]]:
     calls = []
     for place, name in enumerate(names):
         calls.append((f"count {place}", Aggregate(AggregateOp.COUNT, Column(name))))
-        if _has_order(frame.schema.type_of(name)):
+        if has_order(frame.schema.type_of(name)):
             calls.append((f"min {place}", Aggregate(AggregateOp.MIN, Column(name))))
             calls.append((f"max {place}", Aggregate(AggregateOp.MAX, Column(name))))
     return calls
@@ -61,7 +59,3 @@ def _calls(frame: DataFrame, names: list[str]) -> list[tuple[str, Aggregate]]:
 
 def _picked(row: dict[str, Any], place: int) -> dict[str, Any]:
     return {kind: row.get(f"{kind} {place}") for kind in ("count", "min", "max")}
-
-
-def _has_order(data_type: DataType) -> bool:
-    return not (is_nested(data_type) or is_vector(data_type))

@@ -195,7 +195,7 @@ class Sort(Step):
         self.schema = source.schema
         for key, _, _ in self.keys:
             bound = bind_argument(key, source.schema)
-            if not _has_order(bound.type):
+            if not has_order(bound.type):
                 raise error("NOT_SUPPORTED", f"cannot sort by {bound.text}: {bound.type} has no order")
 
     def with_children(self, children: Sequence[Node]) -> Sort:
@@ -374,7 +374,8 @@ def _group_key(bound: Bound) -> DataType:
     return bound.type
 
 
-def _has_order(data_type: DataType) -> bool:
+def has_order(data_type: DataType) -> bool:
+    """Whether values of the type can be sorted: then they also have a least and a greatest."""
     from querymode.types import is_nested, is_vector
 
     return not (is_nested(data_type) or is_vector(data_type))
