@@ -27,15 +27,16 @@ def parts_of(expression: Expr) -> Iterator[Expr]:
         if isinstance(part, Expr):
             yield part
         elif isinstance(part, tuple):
-            yield from _flat(part)
+            yield from expressions_in(part)
 
 
-def _flat(parts: tuple[Any, ...]) -> Iterator[Expr]:
+def expressions_in(parts: tuple[Any, ...]) -> Iterator[Expr]:
+    """Those in tuples, as deep as they go."""
     for item in parts:
         if isinstance(item, Expr):
             yield item
         elif isinstance(item, tuple):
-            yield from _flat(item)
+            yield from expressions_in(item)
 
 
 def column_uses(expression: Expr) -> Iterator[str]:

@@ -42,14 +42,11 @@ from querymode.plan.nodes import (
     GroupBy,
     Join,
     Limit,
-    MapBatches,
     Node,
+    Passing,
     Project,
-    Repeat,
     Rows,
     Scan,
-    Sort,
-    Union,
 )
 from querymode.plan.prune import statistic, statistics_fields
 from querymode.schema import Schema
@@ -149,14 +146,19 @@ class Estimator:
         found = self._known.get(id(node))
         if found is None:
             # The node is kept beside: its number must not be used again while it is remembered.
-            found = self._known[id(node)] = (node, _RULES[type(node)](self, node))
+            found = self._known[id(node)] = (node, self._new(node))
         return found[1]
+
+    def _new(self, node: Node) -> Estimate:
+        rule = _RULES.get(type(node))
+        if rule is not None:
+            return rule(self, node)
+        if isinstance(node, Passing):
+            return self.of(node.input)
+        return Estimate(sum(self.of(child).rows for child in node.children), {}, {})
 
     def _of_scan(self, node: Scan) -> Estimate:
         return _of_scan(node)
-
-    def _of_input(self, node: Sort | Repeat) -> Estimate:
-        return self.of(node.input)
 
     def _of_filter(self, node: Filter) -> Estimate:
         below = self.of(node.input)
@@ -165,12 +167,6 @@ class Estimator:
     def _of_limit(self, node: Limit) -> Estimate:
         below = self.of(node.input)
         return below if node.count is None else below.scaled(min(below.rows, node.count))
-
-    def _of_union(self, node: Union) -> Estimate:
-        return Estimate(sum(self.of(child).rows for child in node.inputs), {}, {})
-
-    def _of_function(self, node: MapBatches) -> Estimate:
-        return Estimate(self.of(node.input).rows, {}, {})
 
     def _of_project(self, node: Project) -> Estimate:
         below = self.of(node.input)
@@ -208,17 +204,14 @@ class Estimator:
         return both.scaled(rows)
 
 
+#: Others give as many rows as all their inputs.
 _RULES: dict[type[Node], Callable[[Estimator, Any], Estimate]] = {
     Scan: Estimator._of_scan,
     Filter: Estimator._of_filter,
     Project: Estimator._of_project,
     GroupBy: Estimator._of_groups,
-    Sort: Estimator._of_input,
     Limit: Estimator._of_limit,
-    Repeat: Estimator._of_input,
-    MapBatches: Estimator._of_function,
     Join: Estimator._of_join,
-    Union: Estimator._of_union,
 }
 
 

@@ -45,11 +45,9 @@ from querymode.plan.nodes import (
     Filter,
     GroupBy,
     Join,
-    Limit,
-    MapBatches,
     Node,
+    Passing,
     Project,
-    Repeat,
     Scan,
     Sort,
     Step,
@@ -171,9 +169,22 @@ class _Optimizer:
         """The node, rewritten, with these conditions as far down as they go."""
         if self._uses.get(id(node), 0) > 1 and not isinstance(node, Scan):
             if id(node) not in self._done:
-                self._done[id(node)] = _RULES[type(node)](self, node, [])
+                self._done[id(node)] = self._pushed(node, [])
             return filtered(self._done[id(node)], terms)
-        return _RULES[type(node)](self, node, terms)
+        return self._pushed(node, terms)
+
+    def _pushed(self, node: Node, terms: list[Expr]) -> Node:
+        return _RULES.get(type(node), _Optimizer._other)(self, node, terms)
+
+    def _other(self, node: Node, terms: list[Expr]) -> Node:
+        """Conditions pass a step that passes all columns and looks at every row alone; others keep them."""
+        if isinstance(node, Passing) and node.ROW_BY_ROW:
+            return self._below(node, terms)
+        children = [self._push(child, []) for child in node.children]
+        return filtered(node.with_children(children), terms)
+
+    def _below(self, node: Passing, terms: list[Expr]) -> Node:
+        return node.with_children([self._push(node.input, terms)])
 
     def _scan(self, node: Scan, terms: list[Expr]) -> Node:
         return filtered(node, terms)
@@ -200,18 +211,6 @@ class _Optimizer:
         above = [term for term in terms if term not in _same(below)]
         child = self._push(node.input, [substitute(term, keys) for term in below])
         return filtered(GroupBy(child, node.keys, node.calls), above)
-
-    def _sort(self, node: Sort, terms: list[Expr]) -> Node:
-        return Sort(self._push(node.input, terms), node.keys)
-
-    def _limit(self, node: Limit, terms: list[Expr]) -> Node:
-        return filtered(Limit(self._push(node.input, []), node.offset, node.count), terms)
-
-    def _repeat(self, node: Repeat, terms: list[Expr]) -> Node:
-        return Repeat(self._push(node.input, terms), node.count)
-
-    def _map_batches(self, node: MapBatches, terms: list[Expr]) -> Node:
-        return filtered(node.with_children([self._push(node.input, [])]), terms)
 
     def _union(self, node: Union, terms: list[Expr]) -> Node:
         children = []
@@ -366,10 +365,7 @@ _RULES: dict[type[Node], Callable[..., Node]] = {
     Filter: _Optimizer._filter,
     Project: _Optimizer._project,
     GroupBy: _Optimizer._group_by,
-    Sort: _Optimizer._sort,
-    Limit: _Optimizer._limit,
-    Repeat: _Optimizer._repeat,
-    MapBatches: _Optimizer._map_batches,
+    Sort: _Optimizer._below,
     Union: _Optimizer._union,
     Join: _Optimizer._join,
 }

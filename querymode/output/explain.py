@@ -19,7 +19,6 @@ from querymode.plan.nodes import (
     MapBatches,
     Node,
     Project,
-    Repeat,
     Scan,
     Sort,
     Union,
@@ -155,8 +154,12 @@ class _Tree:
 
 def describe_step(node: Node) -> tuple[str, str]:
     """A node's kind and what it does, in words."""
-    kind, text = _WORDS[type(node)]
-    return kind, text(node)
+    words = _WORDS.get(type(node))
+    if words is not None:
+        kind, text = words
+        return kind, text(node)
+    parts = ", ".join(str(getattr(node, part.slot)) for part in node.PARTS or ())
+    return node.KIND, f"{node.KIND} by {parts}" if parts else node.KIND
 
 
 def _join_text(node: Join) -> str:
@@ -182,6 +185,7 @@ def _limit_text(node: Limit) -> str:
     return f"limit {rows}" + (f" from row {node.offset:,} on" if node.offset else "")
 
 
+#: Others are their kind and their parts.
 _WORDS: dict[type[Node], tuple[str, Callable[[Any], str]]] = {
     Scan: ("scan", lambda node: node.source.describe()),
     Filter: ("filter", lambda node: f"filter {node.predicate}"),
@@ -191,7 +195,6 @@ _WORDS: dict[type[Node], tuple[str, Callable[[Any], str]]] = {
     Limit: ("limit", _limit_text),
     Join: ("join", _join_text),
     Union: ("union", lambda node: f"union of {len(node.inputs)}"),
-    Repeat: ("repeat", lambda node: f"repeat by {node.count}"),
     MapBatches: ("map_batches", lambda node: "a Python function over batches"),
 }
 

@@ -28,29 +28,16 @@ from querymode.plan.expression_json import (
     encode_constant,
     encode_expression,
 )
-from querymode.plan.nodes import (
-    JOIN_KINDS,
-    Filter,
-    GroupBy,
-    Join,
-    Limit,
-    MapBatches,
-    Node,
-    Project,
-    Repeat,
-    Scan,
-    Sort,
-    Step,
-    Union,
-)
+from querymode.plan.nodes import KINDS, MapBatches, Node, Scan
 from querymode.types import parse_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any, NoReturn
+    from typing import Any
 
     from querymode.expr.nodes import Aggregate, Expr
+    from querymode.plan.nodes import Part
     from querymode.session import QueryMode
     from querymode.table.memory import MemoryTable
     from querymode.table.table import Table
@@ -127,14 +114,22 @@ class _Encoder:
         return self._nodes
 
     def _encode_node(self, node: Node) -> dict[str, Any]:
-        places = [self._places[id(child)] for child in node.children]
         if isinstance(node, Scan):
             return self._scan(node)
-        kind, parts = _ENCODERS[type(node)](node)
-        if isinstance(node, Step):
-            return {"node": kind, "input": places[0], **parts}
-        inputs = {"inputs": places} if isinstance(node, Union) else {"left": places[0], "right": places[1]}
-        return {"node": kind, **inputs, **parts}
+        if node.PARTS is None:
+            what = _UNWRITTEN.get(type(node), node.KIND)
+            raise error("NOT_SUPPORTED", f"{what} cannot be written down; describe the query before it")
+        places = [self._places[id(child)] for child in node.children]
+        found: dict[str, Any] = {"node": node.KIND}
+        if node.INPUTS is None:
+            found["inputs"] = places
+        else:
+            found.update(zip(node.INPUTS, places, strict=True))
+        for part in node.PARTS:
+            value = getattr(node, part.slot)
+            if not part.is_optional or value is not part.default:
+                found[part.name] = FORMS[part.form][0](value)
+        return found
 
     def _scan(self, node: Scan) -> dict[str, Any]:
         found: dict[str, Any] = {"node": "scan", "table": self._table(node.source)}
@@ -186,47 +181,20 @@ def _encode_items(items: Sequence[tuple[str, Expr]]) -> list[Any]:
     return [[name, encode_expression(item)] for name, item in items]
 
 
-def _encode_join(node: Join) -> tuple[str, dict[str, Any]]:
-    found: dict[str, Any] = {
-        "kind": node.kind,
-        "keys": [[encode_expression(ours), encode_expression(theirs)] for ours, theirs in node.keys],
-    }
-    if node.residual is not None:
-        found["where"] = encode_expression(node.residual)
-    if node.mark is not None:
-        found["mark"] = node.mark
-    if node.null_equal:
-        found["nulls_equal"] = True
-    return "join", found
+def _encode_pairs(pairs: Sequence[tuple[Expr, Expr]]) -> list[Any]:
+    return [[encode_expression(ours), encode_expression(theirs)] for ours, theirs in pairs]
 
 
-def _encode_sort(node: Sort) -> tuple[str, dict[str, Any]]:
-    keys = [[encode_expression(key), bool(down), bool(first)] for key, down, first in node.keys]
-    return "sort", {"keys": keys}
+def _encode_sort_keys(keys: Sequence[tuple[Expr, bool, bool]]) -> list[Any]:
+    return [[encode_expression(key), bool(down), bool(first)] for key, down, first in keys]
 
 
-def _refuse_function(node: MapBatches) -> NoReturn:
-    raise error(
-        "NOT_SUPPORTED",
-        "a Python function (map_batches, computed) cannot be written down; describe the query before it",
-    )
+def _same(value: object) -> object:
+    return value
 
 
-#: A node's kind, and its parts but for its inputs. Scans need the session.
-_ENCODERS: dict[type[Node], Callable[[Any], tuple[str, dict[str, Any]]]] = {
-    Filter: lambda node: ("filter", {"where": encode_expression(node.predicate)}),
-    Project: lambda node: ("project", {"items": _encode_items(node.items)}),
-    GroupBy: lambda node: (
-        "group_by",
-        {"keys": _encode_items(node.keys), "calls": _encode_items(node.calls)},
-    ),
-    Sort: _encode_sort,
-    Limit: lambda node: ("limit", {"offset": node.offset, "count": node.count}),
-    Repeat: lambda node: ("repeat", {"count": encode_expression(node.count)}),
-    Union: lambda node: ("union", {}),
-    Join: _encode_join,
-    MapBatches: _refuse_function,
-}
+#: What nodes that cannot be written down are, where their kind says too little.
+_UNWRITTEN: dict[type[Node], str] = {MapBatches: "a Python function (map_batches, computed)"}
 
 
 # ---- reading ----
@@ -247,20 +215,26 @@ class Decoder:
             if not isinstance(part, dict):
                 raise malformed("a node is an object", part)
             self._depth = 0
-            kind = part.get("node")
-            rule = _DECODERS.get(kind) if isinstance(kind, str) else None
-            if rule is None:
-                raise error(
-                    "NOT_SUPPORTED", f"the descriptor has a node {str(kind)[:80]!r}, which is unknown"
-                )
             try:
-                self._nodes.append(rule(self, part))
+                self._nodes.append(self._node(part))
             except RecursionError:
                 raise _too_deep() from None
             self._depths.append(self._depth + 1)
         return self._nodes[-1]
 
-    # ---- parts ----
+    def _node(self, given: dict[str, Any]) -> Node:
+        kind = given.get("node")
+        if kind == "scan":
+            return self._scan(given)
+        made = KINDS.get(kind) if isinstance(kind, str) else None
+        if made is None:
+            raise error("NOT_SUPPORTED", f"the descriptor has a node {str(kind)[:80]!r}, which is unknown")
+        if made.INPUTS is None:
+            inputs = [self._input(place) for place in _list(given.get("inputs"), "inputs are a list")]
+        else:
+            inputs = [self._input(given.get(name)) for name in made.INPUTS]
+        assert made.PARTS is not None
+        return made.made(inputs, {part.slot: _decode_part(part, given) for part in made.PARTS})
 
     def _input(self, place: object) -> Node:
         if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < len(self._nodes):
@@ -269,25 +243,6 @@ class Decoder:
         if self._depth > NODE_DEPTH_MAX:
             raise _too_deep()
         return self._nodes[place]
-
-    def _items(self, given: object) -> list[tuple[str, Expr]]:
-        found = []
-        for pair in _list(given, "items are a list"):
-            name, item = _list(pair, "an item is a name and an expression", 2)
-            found.append((_text(name, "a column's name is a text"), decode_expression(item)))
-        return found
-
-    def _calls(self, given: object) -> list[tuple[str, Aggregate]]:
-        from querymode.expr.nodes import Aggregate
-
-        found = []
-        for name, call in self._items(given):
-            if not isinstance(call, Aggregate):
-                raise malformed("calls are aggregates", type(call).__name__)
-            found.append((name, call))
-        return found
-
-    # ---- nodes ----
 
     def _scan(self, part: dict[str, Any]) -> Node:
         source = self._table(part.get("table"))
@@ -308,73 +263,6 @@ class Decoder:
         if found is None:
             found = self.tables[key] = _open(self._session, given)
         return found
-
-    def _filter(self, part: dict[str, Any]) -> Node:
-        return Filter(self._input(part.get("input")), decode_expression(_required(part, "where")))
-
-    def _project(self, part: dict[str, Any]) -> Node:
-        return Project(self._input(part.get("input")), self._items(part.get("items")))
-
-    def _group_by(self, part: dict[str, Any]) -> Node:
-        source = self._input(part.get("input"))
-        return GroupBy(source, self._items(part.get("keys")), self._calls(part.get("calls")))
-
-    def _sort(self, part: dict[str, Any]) -> Node:
-        source = self._input(part.get("input"))
-        keys = []
-        for key in _list(part.get("keys"), "sort keys are a list"):
-            item, down, first = _list(key, "a sort key is an expression and two flags", 3)
-            keys.append((decode_expression(item), _flag(down), _flag(first)))
-        if not keys:
-            raise malformed("a sort has at least one key", keys)
-        return Sort(source, keys)
-
-    def _limit(self, part: dict[str, Any]) -> Node:
-        count = _required(part, "count")
-        source = self._input(part.get("input"))
-        return Limit(source, _rows(part.get("offset")), None if count is None else _rows(count))
-
-    def _repeat(self, part: dict[str, Any]) -> Node:
-        return Repeat(self._input(part.get("input")), decode_expression(_required(part, "count")))
-
-    def _union(self, part: dict[str, Any]) -> Node:
-        inputs = [self._input(place) for place in _list(part.get("inputs"), "inputs are a list")]
-        if not inputs:
-            raise malformed("a union has inputs", inputs)
-        return Union(inputs)
-
-    def _join(self, part: dict[str, Any]) -> Node:
-        left, right = self._input(part.get("left")), self._input(part.get("right"))
-        kind, mark = part.get("kind"), part.get("mark")
-        if kind not in JOIN_KINDS or (mark is not None) != (kind == "mark"):
-            raise malformed(f"a join is one of {', '.join(JOIN_KINDS)}, and a mark has a name", kind)
-        keys = []
-        for pair in _list(part.get("keys"), "keys are a list"):
-            ours, theirs = _list(pair, "a key is a pair of expressions", 2)
-            keys.append((decode_expression(ours), decode_expression(theirs)))
-        where = decode_expression(part["where"]) if "where" in part else None
-        return Join(
-            left,
-            right,
-            kind,
-            keys,
-            where,
-            mark=None if mark is None else _text(mark, "a mark is a text"),
-            null_equal=_flag(part.get("nulls_equal", False)),
-        )
-
-
-_DECODERS: dict[str, Callable[[Decoder, dict[str, Any]], Node]] = {
-    "scan": Decoder._scan,
-    "filter": Decoder._filter,
-    "project": Decoder._project,
-    "group_by": Decoder._group_by,
-    "sort": Decoder._sort,
-    "limit": Decoder._limit,
-    "repeat": Decoder._repeat,
-    "union": Decoder._union,
-    "join": Decoder._join,
-}
 
 
 def _open(session: QueryMode, given: object) -> Table:
@@ -440,12 +328,6 @@ def _too_deep() -> QueryModeError:
     )
 
 
-def _required(part: dict[str, Any], name: str) -> Any:
-    if name not in part:
-        raise malformed(f"{part.get('node')} has a part {name!r}", None)
-    return part[name]
-
-
 def _list(given: object, wanted: str, count: int | None = None) -> list[Any]:
     if not isinstance(given, list) or (count is not None and len(given) != count):
         raise malformed(wanted, given)
@@ -468,3 +350,68 @@ def _rows(given: object) -> int:
     if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given < _ROWS_MAX:
         raise malformed("a number of rows is an integer from 0 on", given)
     return given
+
+
+def _decode_part(part: Part, given: dict[str, Any]) -> object:
+    if part.name in given:
+        return FORMS[part.form][1](given[part.name])
+    if part.is_optional:
+        return part.default
+    raise malformed(f"{given['node']} has a part {part.name!r}", None)
+
+
+def _decode_items(given: object) -> list[tuple[str, Expr]]:
+    found = []
+    for pair in _list(given, "items are a list"):
+        name, item = _list(pair, "an item is a name and an expression", 2)
+        found.append((_text(name, "a column's name is a text"), decode_expression(item)))
+    return found
+
+
+def _decode_calls(given: object) -> list[tuple[str, Aggregate]]:
+    from querymode.expr.nodes import Aggregate
+
+    found = []
+    for name, call in _decode_items(given):
+        if not isinstance(call, Aggregate):
+            raise malformed("calls are aggregates", type(call).__name__)
+        found.append((name, call))
+    return found
+
+
+def _decode_pairs(given: object) -> list[tuple[Expr, Expr]]:
+    found = []
+    for pair in _list(given, "keys are a list"):
+        ours, theirs = _list(pair, "a key is a pair of expressions", 2)
+        found.append((decode_expression(ours), decode_expression(theirs)))
+    return found
+
+
+def _decode_sort_keys(given: object) -> list[tuple[Expr, bool, bool]]:
+    found = []
+    for key in _list(given, "sort keys are a list"):
+        item, down, first = _list(key, "a sort key is an expression and two flags", 3)
+        found.append((decode_expression(item), _flag(down), _flag(first)))
+    return found
+
+
+def _rows_or_all(given: object) -> int | None:
+    return None if given is None else _rows(given)
+
+
+def _word(given: object) -> str:
+    return _text(given, "a name is a text")
+
+
+#: What parts of nodes are: how they are written, and how they are read.
+FORMS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "expression": (encode_expression, decode_expression),
+    "items": (_encode_items, _decode_items),
+    "calls": (_encode_items, _decode_calls),
+    "pairs": (_encode_pairs, _decode_pairs),
+    "sort_keys": (_encode_sort_keys, _decode_sort_keys),
+    "rows": (_same, _rows),
+    "rows_or_all": (_same, _rows_or_all),
+    "text": (_same, _word),
+    "flag": (bool, _flag),
+}

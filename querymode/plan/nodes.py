@@ -3,15 +3,18 @@
 A node checks itself when it is made, so a misspelt column fails at the call that names it. Names are unique
 in every schema, so a column is known by its name alone. optimize/ rewrites plans into better ones,
 stage/ turns them into work for the engine.
+
+A class says what its nodes are made of: its inputs, and its PARTS. Copies, descriptors, the call that to_code
+writes and the line that explain shows follow from that; a file names a class where it has more to say of it.
 """
 
 from __future__ import annotations
 
 from querymode._call import check
-from querymode.engine.plan_bytes import UNLIMITED
+from querymode.engine.plan_bytes import UNLIMITED, encode_repeat
 from querymode.errors import error
 from querymode.expr.nodes import Aggregate, Column, Expr, unnamed
-from querymode.expr.trees import all_of, columns_in, columns_of, in_type, slots_of
+from querymode.expr.trees import all_of, columns_in, columns_of, expressions_in, in_type, slots_of
 from querymode.plan.aggregates import BoundCall
 from querymode.plan.bind import (
     Bound,
@@ -25,7 +28,7 @@ from querymode.types import BOOL, INT64
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow
 
@@ -33,20 +36,66 @@ if TYPE_CHECKING:
     from querymode.types import DataType
 
 
+_REQUIRED = object()
+
+
+class Part:
+    """What a node has besides its inputs: a slot, which its constructor takes by the same name."""
+
+    __slots__ = ("default", "form", "is_optional", "name", "slot")
+
+    def __init__(self, slot: str, form: str, name: str = "", *, default: object = _REQUIRED) -> None:
+        """`form`: one of plan/descriptor.py's; `name`: what it is called there, if not as its slot.
+
+        `default`: what need not be said.
+        """
+        self.slot = slot
+        self.form = form
+        self.name = name or slot
+        self.is_optional = default is not _REQUIRED
+        self.default = default
+
+
+#: Classes whose nodes can be written down, by what they are called there.
+KINDS: dict[str, type[Node]] = {}
+
+
 class Node:
     """A relation: rows of a schema. Frozen: what others make of it is kept beside it (stage/lower.py)."""
 
     __slots__ = ("__weakref__", "schema")
     schema: Schema
+    #: The class's name in descriptors and the like: GroupBy is a group_by.
+    KIND = "node"
+    #: What its inputs are called; None: any number of them, called `inputs`.
+    INPUTS: tuple[str, ...] | None = ()
+    #: What else it is made of; None: something that cannot be written down.
+    PARTS: tuple[Part, ...] | None = None
+
+    def __init_subclass__(cls) -> None:
+        name = cls.__name__
+        cls.KIND = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)[1:]
+        if "PARTS" in vars(cls):
+            KINDS[cls.KIND] = cls
 
     @property
     def children(self) -> tuple[Node, ...]:
         return ()
 
+    @classmethod
+    def made(cls, inputs: Sequence[Node], parts: Mapping[str, object]) -> Node:
+        """A node of this class, from its inputs and its parts by their slots."""
+        make: Callable[..., Node] = cls
+        return make(*inputs, **parts)
+
     def with_children(self, children: Sequence[Node]) -> Node:
         """The same node over other inputs, whose schemas hold what it names."""
-        assert not children
-        return self
+        assert self.PARTS is not None
+        return self.made(children, {part.slot: getattr(self, part.slot) for part in self.PARTS})
+
+    def expressions(self) -> Iterator[Expr]:
+        """All that stand in its parts."""
+        return expressions_in(tuple([getattr(self, part.slot) for part in self.PARTS or ()]))
 
     def twin(self) -> Node:
         """The same node once more: whoever keeps it does not keep this one."""
@@ -107,6 +156,9 @@ class Step(Node):
 
     __slots__ = ("input",)
     input: Node
+    INPUTS = ("input",)
+    #: What becomes of a row depends on that row alone, so lanes need not know of each other.
+    ROW_BY_ROW = False
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -114,23 +166,32 @@ class Step(Node):
 
     def columns_read(self, needed: set[str] | None) -> set[str] | None:
         """The input's columns that this step needs to give `needed` of its own; None is all."""
-        raise NotImplementedError
+        return None
+
+    def encoded(self, schema: Schema) -> bytes:
+        """The one step of the engine that it is, over these columns: for steps without a rule in stage/."""
+        raise NotImplementedError(self.KIND)
 
 
-class Filter(Step):
+class Passing(Step):
+    """A step whose columns are its input's, with the values that they had."""
+
+    __slots__ = ()
+
+    def columns_read(self, needed: set[str] | None) -> set[str] | None:
+        return _and_columns(needed, self.expressions())
+
+
+class Filter(Passing):
     __slots__ = ("predicate",)
+    PARTS = (Part("predicate", "expression", "where"),)
+    ROW_BY_ROW = True
 
     def __init__(self, source: Node, predicate: Expr) -> None:
         bind_predicate(predicate, source.schema)
         self.input = source
         self.predicate = predicate
         self.schema = source.schema
-
-    def with_children(self, children: Sequence[Node]) -> Filter:
-        return Filter(children[0], self.predicate)
-
-    def columns_read(self, needed: set[str] | None) -> set[str] | None:
-        return _and_columns(needed, (self.predicate,))
 
 
 def filtered(node: Node, terms: Sequence[Expr]) -> Node:
@@ -140,6 +201,8 @@ def filtered(node: Node, terms: Sequence[Expr]) -> Node:
 
 class Project(Step):
     __slots__ = ("items",)
+    PARTS = (Part("items", "items"),)
+    ROW_BY_ROW = True
 
     def __init__(
         self, source: Node, items: Sequence[tuple[str, Expr]], types: Iterable[DataType] | None = None
@@ -152,9 +215,6 @@ class Project(Step):
             types = [_type_of(item, source.schema) for _, item in self.items]
         self.schema = Schema(zip((name for name, _ in self.items), types, strict=True))
 
-    def with_children(self, children: Sequence[Node]) -> Project:
-        return Project(children[0], self.items)
-
     def columns_read(self, needed: set[str] | None) -> set[str] | None:
         used = [item for name, item in self.items if needed is None or name in needed]
         return _and_columns(set(), used)
@@ -164,6 +224,7 @@ class GroupBy(Step):
     """Aggregates, by keys or over everything."""
 
     __slots__ = ("calls", "keys")
+    PARTS = (Part("keys", "items"), Part("calls", "calls"))
 
     def __init__(
         self, source: Node, keys: Sequence[tuple[str, Expr]], calls: Sequence[tuple[str, Aggregate]]
@@ -176,37 +237,30 @@ class GroupBy(Step):
             fields.append((name, BoundCall(call, source.schema).type))
         self.schema = Schema(fields)
 
-    def with_children(self, children: Sequence[Node]) -> GroupBy:
-        return GroupBy(children[0], self.keys, self.calls)
-
     def columns_read(self, needed: set[str] | None) -> set[str] | None:
-        used = [key for _, key in self.keys]
-        used += [call for _, call in self.calls]
-        return _and_columns(set(), used)
+        return _and_columns(set(), self.expressions())
 
 
-class Sort(Step):
+class Sort(Passing):
     __slots__ = ("keys",)
+    PARTS = (Part("keys", "sort_keys"),)
 
     def __init__(self, source: Node, keys: Sequence[tuple[Expr, bool, bool]]) -> None:
         """Keys with: descending? NULLs first?"""
         self.input = source
         self.keys = tuple(keys)
         self.schema = source.schema
+        if not self.keys:
+            raise error("QUERY_FAILED", "a sort has at least one key")
         for key, _, _ in self.keys:
             bound = bind_argument(key, source.schema)
             if not has_order(bound.type):
                 raise error("NOT_SUPPORTED", f"cannot sort by {bound.text}: {bound.type} has no order")
 
-    def with_children(self, children: Sequence[Node]) -> Sort:
-        return Sort(children[0], self.keys)
 
-    def columns_read(self, needed: set[str] | None) -> set[str] | None:
-        return _and_columns(needed, [key for key, _, _ in self.keys])
-
-
-class Limit(Step):
+class Limit(Passing):
     __slots__ = ("count", "offset")
+    PARTS = (Part("offset", "rows"), Part("count", "rows_or_all"))
 
     def __init__(self, source: Node, offset: int, count: int | None) -> None:
         self.input = source
@@ -214,21 +268,17 @@ class Limit(Step):
         self.count = count
         self.schema = source.schema
 
-    def with_children(self, children: Sequence[Node]) -> Limit:
-        return Limit(children[0], self.offset, self.count)
-
-    def columns_read(self, needed: set[str] | None) -> set[str] | None:
-        return needed
-
     def rows_needed(self) -> int:
         """Rows of the input that can matter."""
         return UNLIMITED if self.count is None else min(self.offset + self.count, UNLIMITED)
 
 
-class Repeat(Step):
+class Repeat(Passing):
     """Every row as often as an int64 expression says: what INTERSECT ALL and EXCEPT ALL need."""
 
     __slots__ = ("count",)
+    PARTS = (Part("count", "expression"),)
+    ROW_BY_ROW = True
 
     def __init__(self, source: Node, count: Expr) -> None:
         self.input = source
@@ -238,11 +288,8 @@ class Repeat(Step):
         if bound.type != INT64:
             raise error("QUERY_FAILED", f"rows are repeated by an int64, but {bound.text} is {bound.type}")
 
-    def with_children(self, children: Sequence[Node]) -> Repeat:
-        return Repeat(children[0], self.count)
-
-    def columns_read(self, needed: set[str] | None) -> set[str] | None:
-        return _and_columns(needed, (self.count,))
+    def encoded(self, schema: Schema) -> bytes:
+        return encode_repeat(bind(self.count, schema).wire)
 
 
 class MapBatches(Step):
@@ -260,9 +307,6 @@ class MapBatches(Step):
     def with_children(self, children: Sequence[Node]) -> MapBatches:
         return MapBatches(children[0], self.function, self.schema)
 
-    def columns_read(self, needed: set[str] | None) -> set[str] | None:
-        return None
-
 
 #: `mark`: every row of the left side and whether it has a match: TRUE, FALSE or NULL, as IN in SQL. `single`:
 #: like left, but several matches of one row are an error. `semi`, `anti`: left rows with and without a match.
@@ -278,6 +322,14 @@ class Join(Node):
     """
 
     __slots__ = ("keys", "kind", "left", "mark", "null_equal", "residual", "right")
+    INPUTS = ("left", "right")
+    PARTS = (
+        Part("kind", "text"),
+        Part("keys", "pairs"),
+        Part("residual", "expression", "where", default=None),
+        Part("mark", "text", default=None),
+        Part("null_equal", "flag", "nulls_equal", default=False),
+    )
 
     def __init__(
         self,
@@ -291,7 +343,9 @@ class Join(Node):
         null_equal: bool = False,
     ) -> None:
         check()
-        assert kind in JOIN_KINDS and (mark is not None) == (kind == "mark"), kind
+        if kind not in JOIN_KINDS or (mark is not None) != (kind == "mark"):
+            kinds = ", ".join(JOIN_KINDS)
+            raise error("QUERY_FAILED", f"a join is one of {kinds}, and a mark has a name, not {kind!r}")
         self.left = left
         self.right = right
         self.kind = kind
@@ -313,20 +367,11 @@ class Join(Node):
     def children(self) -> tuple[Node, ...]:
         return (self.left, self.right)
 
-    def with_children(self, children: Sequence[Node]) -> Join:
-        left, right = children
-        return Join(
-            left, right, self.kind, self.keys, self.residual, mark=self.mark, null_equal=self.null_equal
-        )
-
     def columns_read(self, needed: set[str] | None) -> tuple[set[str], set[str]]:
         """Of the left and of the right side."""
         names = set(self.schema.names) if needed is None else set(needed)
-        if self.residual is not None:
-            columns_of(self.residual, names)
-        for ours, theirs in self.keys:
-            columns_of(ours, names)
-            columns_of(theirs, names)
+        for expression in self.expressions():
+            columns_of(expression, names)
         left, right = set(self.left.schema.names), set(self.right.schema.names)
         return names & left, names & right
 
@@ -335,9 +380,13 @@ class Union(Node):
     """All rows of all inputs, which have the same types; the names are the first one's."""
 
     __slots__ = ("inputs",)
+    INPUTS = None
+    PARTS = ()
 
     def __init__(self, inputs: Sequence[Node]) -> None:
         self.inputs = tuple(inputs)
+        if not self.inputs:
+            raise error("QUERY_FAILED", "a union has inputs")
         self.schema = self.inputs[0].schema
         for other in self.inputs[1:]:
             if other.schema.types != self.schema.types:
@@ -350,8 +399,9 @@ class Union(Node):
     def children(self) -> tuple[Node, ...]:
         return self.inputs
 
-    def with_children(self, children: Sequence[Node]) -> Union:
-        return Union(children)
+    @classmethod
+    def made(cls, inputs: Sequence[Node], parts: Mapping[str, object]) -> Node:
+        return cls(inputs)
 
 
 def _type_of(item: Expr, schema: Schema) -> DataType:

@@ -42,7 +42,6 @@ from querymode.plan.nodes import (
     MapBatches,
     Node,
     Project,
-    Repeat,
     Scan,
     Sort,
     Union,
@@ -112,7 +111,21 @@ class _Writer:
         return self._names[id(node)]
 
     def _call(self, node: Node) -> str:
-        return _CALLS[type(node)](self, node)
+        return _CALLS.get(type(node), _Writer._plain_call)(self, node)
+
+    def _plain_call(self, node: Node) -> str:
+        """Frames have a method of the node's name, which takes its parts."""
+        if node.PARTS is None:
+            raise error("NOT_SUPPORTED", f"{node.KIND} cannot be written as Python")
+        parts = [self._inner(other) for other in node.children[1:]]
+        for part in node.PARTS:
+            value = getattr(node, part.slot)
+            text = self.argument(value) if isinstance(value, Expr) else repr(value)
+            if not part.is_optional:
+                parts.append(text)
+            elif value is not part.default:
+                parts.append(f"{part.slot}={text}")
+        return f".{node.KIND}({', '.join(parts)})"
 
     def _map_batches(self, node: MapBatches) -> NoReturn:
         raise error(
@@ -199,9 +212,6 @@ class _Writer:
             return f".slice({node.offset}{count})"
         offset = f".offset({node.offset})" if node.offset or node.count is None else ""
         return offset + (f".limit({node.count})" if node.count is not None else "")
-
-    def _repeat(self, node: Repeat) -> str:
-        return f".repeat({self.argument(node.count)})"
 
     def _union(self, node: Union) -> str:
         return f".union_all({', '.join(self._inner(child) for child in node.inputs[1:])})"
@@ -351,13 +361,13 @@ class _Writer:
 #: Written with parentheses around them.
 _IN_PARENTHESES = (And, Arithmetic, Compare, Negate, Not, Or)
 
+#: Others are a call of their parts in order.
 _CALLS: dict[type[Node], Callable[[_Writer, Any], str]] = {
     Filter: _Writer._filter,
     Project: _Writer._project,
     GroupBy: _Writer._group_by,
     Sort: _Writer._sort,
     Limit: _Writer._limit,
-    Repeat: _Writer._repeat,
     Union: _Writer._union,
     Join: _Writer._join,
     MapBatches: _Writer._map_batches,

@@ -13,14 +13,13 @@ from querymode.engine.plan_bytes import (
     encode_name,
     encode_partition,
     encode_plan,
-    encode_repeat,
     encode_sort,
 )
 from querymode.expr.nodes import Column
 from querymode.plan.aggregates import BoundCall, encode_aggregate
 from querymode.plan.bind import bind, bind_argument, bind_keys, bind_predicate
 from querymode.plan.merge_steps import MergeSteps
-from querymode.plan.nodes import GroupBy, Sort
+from querymode.plan.nodes import GroupBy, Passing, Sort
 from querymode.schema import Schema
 from querymode.types import BOOL
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from querymode.expr.nodes import Expr
-    from querymode.plan.nodes import Filter, Join, Node
+    from querymode.plan.nodes import Filter, Join, Node, Step
     from querymode.types import DataType
 
 
@@ -74,8 +73,11 @@ class Wire:
     def limit(self, offset: int, count: int | None) -> None:
         self.steps.append(encode_limit(offset, count))
 
-    def repeat(self, count: Expr) -> None:
-        self.steps.append(encode_repeat(bind(count, self.schema).wire))
+    def step(self, step: Step) -> None:
+        """One that says itself what it is for the engine."""
+        self.steps.append(step.encoded(self.schema))
+        if not isinstance(step, Passing):
+            self.schema = step.schema
 
     def join(self, step: Join, build: int, theirs: Schema, needed: set[str] | None) -> None:
         """Probes a build, whose columns are `theirs`, with the rows so far."""

@@ -30,8 +30,8 @@ from querymode.plan.nodes import (
     Limit,
     MapBatches,
     Node,
+    Passing,
     Project,
-    Repeat,
     Scan,
     Sort,
     Step,
@@ -292,7 +292,7 @@ class _Lowering:
         assert isinstance(node, Step)
         if isinstance(node, Limit) and isinstance(node.input, Sort) and self._uses[id(node.input)] == 1:
             return self._sort(node.input, needed, node)
-        rule = _RULES[type(node)]
+        rule = _RULES.get(type(node), _Lowering._other)
         return rule(self, node, needed, sought)
 
     # ---- sources ----
@@ -351,14 +351,6 @@ class _Lowering:
         kept = [(name, item) for name, item in node.items if needed is None or name in needed]
         for line in pipe.lines:
             line.project(kept)
-        return pipe
-
-    def _repeat(self, node: Repeat, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
-        pipe = self._pipe(node.input, node.columns_read(needed), sought)
-        for line in pipe.lines:
-            line.wire.repeat(node.count)
-            line.drops_rows = True
-        pipe.row_count = None
         return pipe
 
     def _join(self, node: Join, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
@@ -494,6 +486,23 @@ class _Lowering:
             pipe.row_count = rows
         return pipe
 
+    # ---- any other ----
+
+    def _other(self, node: Step, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
+        """One step of the engine: in every lane where rows are looked at alone, else over all lanes' rows."""
+        passes = isinstance(node, Passing)
+        pipe = self._pipe(node.input, node.columns_read(needed), sought if passes and node.ROW_BY_ROW else ())
+        if pipe.parallel and not node.ROW_BY_ROW:
+            pipe = self._cut(pipe)
+            pipe.begin_final(Wire(pipe.schema))
+        for line in pipe.lines:
+            line.wire.step(node)
+            line.drops_rows = True
+            if not (passes and node.ROW_BY_ROW):
+                line.origins = {}
+        pipe.row_count = None
+        return pipe
+
     def _map_batches(self, node: MapBatches, needed: set[str] | None, sought: Sequence[_Sought]) -> _Pipe:
         pipe = self._pipe(node.input, None)
         if pipe.is_final:
@@ -513,10 +522,10 @@ class _Lowering:
         return _output_pipe(stage, parallel=True, row_count=pipe.row_count)
 
 
+#: Others are one step of the engine.
 _RULES: dict[type[Step], Callable[..., _Pipe]] = {
     Filter: _Lowering._filter,
     Project: _Lowering._project,
-    Repeat: _Lowering._repeat,
     GroupBy: _Lowering._group_by,
     Sort: _Lowering._plain_sort,
     Limit: _Lowering._limit,
@@ -566,7 +575,9 @@ def _reads(node: Node, needed: set[str] | None) -> list[tuple[Node, set[str] | N
     if isinstance(node, Union):
         places = [place for place, name in enumerate(node.schema.names) if needed is None or name in needed]
         return [(child, {child.schema.names[place] for place in places}) for child in node.inputs]
-    return [(node.input, node.columns_read(needed))] if isinstance(node, Step) else []
+    if isinstance(node, Step):
+        return [(node.input, node.columns_read(needed))]
+    return [(child, None) for child in node.children]
 
 
 def _output_pipe(stage: Stage, *, parallel: bool, row_count: int | None = None) -> _Pipe:
