@@ -395,7 +395,7 @@ def _reservations(limit: int) -> Iterator[int]:
 
     if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
         yield FULL_RESERVATION  # and if that fails, go on as if there were a limit
-    _foreign().share_malloc_arenas()
+    _share_malloc_arenas()
     if not _address_space_free(_ADDRESS_SPACE_MIN):
         return
     if _address_space_free(2 * FULL_RESERVATION + _ADDRESS_SPACE_KEPT):
@@ -421,6 +421,43 @@ def _address_space_free(size: int) -> bool:
     except (OSError, ValueError, OverflowError):
         return False
     return True
+
+
+@cache
+def _libc() -> Any:
+    """The C library's functions, for us alone: other users of ctypes may give them other types."""
+    import ctypes
+
+    return ctypes.CDLL(None)
+
+
+def _share_malloc_arenas() -> None:
+    """Where address space is short: glibc would reserve 64 MiB of it for every further thread."""
+    mallopt = getattr(_libc(), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_ARENA_MAX, 2)
+
+
+def give_back_free_memory() -> None:
+    """What was freed goes back to the system: glibc would keep it for later.
+
+    For queries near their limit: what they have freed is not theirs any more, and should not look so.
+    """
+    trim = getattr(_libc(), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+def _ask_for_huge_pages(address: int, size: int) -> None:
+    """A hint: where the kernel does not know it, nothing changes."""
+    if sys.platform != "linux" or os.environ.get("QUERYMODE_HUGE_PAGES") == "0":
+        return
+    import ctypes
+
+    madvise = _libc().madvise
+    madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    start = -(-address // _HUGE_PAGE_SIZE) * _HUGE_PAGE_SIZE
+    madvise(start, address + size - start, _MADV_HUGEPAGE)
 
 
 # --- Foreign functions ----------------------------------------------------------------------------
@@ -462,7 +499,6 @@ class _Foreign:
         self.raw_values = ctypes.c_uint32 * (4 * max(1, *(len(p.split()) for p, _ in _abi.EXPORTS.values())))
         self._ctypes = ctypes
         self._buffer_info = BufferInfo
-        self._madvise: Any = None
         # Indexing gives function objects of our own; attributes are shared with other users of ctypes.
         self._new_bytes: Any = ctypes.pythonapi["PyBytes_FromStringAndSize"]
         self._new_bytes.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t)
@@ -509,29 +545,6 @@ class _Foreign:
         self._ctypes.memmove(self._bytes_address(data), address, size)
         return data
 
-    def share_malloc_arenas(self) -> None:
-        """Where address space is short: glibc would reserve 64 MiB of it for every further thread."""
-        mallopt = getattr(self._ctypes.CDLL(None), "mallopt", None)
-        if mallopt is not None:
-            mallopt(_M_ARENA_MAX, 2)
-
-    def give_back_free_memory(self) -> None:
-        """What was freed goes back to the system: glibc would keep it for later."""
-        trim = getattr(self._ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)
-
-    def ask_for_huge_pages(self, address: int, size: int) -> None:
-        """A hint: where the kernel does not know it, nothing changes."""
-        if sys.platform != "linux" or os.environ.get("QUERYMODE_HUGE_PAGES") == "0":
-            return
-        start = -(-address // _HUGE_PAGE_SIZE) * _HUGE_PAGE_SIZE
-        if self._madvise is None:
-            madvise = self._ctypes.CDLL(None).madvise
-            madvise.argtypes = (self._ctypes.c_void_p, self._ctypes.c_size_t, self._ctypes.c_int)
-            self._madvise = madvise
-        self._madvise(start, address + size - start, _MADV_HUGEPAGE)
-
     def take_trap(self, pointer: int) -> wasmtime.Trap:
         import wasmtime
 
@@ -555,11 +568,6 @@ def _foreign() -> _Foreign:
             if _foreign_made is None:
                 _foreign_made = _Foreign()
     return _foreign_made
-
-
-def give_back_free_memory() -> None:
-    """For queries near their limit: what they have freed is not theirs any more, and should not look so."""
-    _foreign().give_back_free_memory()
 
 
 # --- The instance ---------------------------------------------------------------------------------
@@ -735,7 +743,7 @@ class Instance:
             self._store, self._memory = store, memory
             self._map(foreign.pointer_value(memory.data_ptr(store)))
             if reservation > HUGE_PAGES_FROM:
-                foreign.ask_for_huge_pages(self.base + HUGE_PAGES_FROM, reservation - HUGE_PAGES_FROM)
+                _ask_for_huge_pages(self.base + HUGE_PAGES_FROM, reservation - HUGE_PAGES_FROM)
             _live.add(self)
 
     def _map(self, base: int) -> None:
