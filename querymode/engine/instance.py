@@ -9,8 +9,6 @@ What holds here:
   grows its memory. A view keeps its memory mapped, even past `close`.
 - No call is checked by wasmtime: arguments go through the signatures of the generated `_abi`, and
   a freshly compiled module is compared with them before its code is used or cached.
-- A forked child starts without instances and never touches those it inherited; compiled modules
-  stay. Nothing native is under way in another thread while a fork happens.
 It refuses to interpret what crosses: plans, descriptors and QMCB are bytes here.
 """
 
@@ -26,6 +24,7 @@ from functools import cache
 
 from querymode import _abi, errors
 from querymode._abi import FileFormat, SourceKind, Status
+from querymode.engine import process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,63 +108,10 @@ class Cancelled(Exception):
     """The running call saw `Instance.cancel`. The caller knows whether that was time or Ctrl-C."""
 
 
-# --- The process: native objects and forks ------------------------------------------------------
-
-# Held around every creation and destruction of native objects, and by a thread that forks: the
-# child must not inherit a lock of the native library that a vanished thread holds.
-_native = threading.RLock()
-_live: weakref.WeakSet[Instance] = weakref.WeakSet()
-_owner_pid = os.getpid()
-_process = object()
-_default_program: Program | None = None
-
-
-def _after_fork_in_child() -> None:
-    global _native, _live, _owner_pid, _process
-    _native = threading.RLock()
-    _owner_pid = os.getpid()
-    _process = object()
-    inherited, _live = list(_live), weakref.WeakSet()
-    for instance in inherited:
-        instance._disown()
-
-
-def _before_fork() -> None:
-    _native.acquire()
-
-
-def _after_fork_in_parent() -> None:
-    _native.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
-    )
-
-
-def _enter_process() -> None:
-    """Notices a fork that went past Python's hooks."""
-    if os.getpid() != _owner_pid:
-        _after_fork_in_child()
-
-
-def process_token() -> object:
-    """Another object in every process: what belongs to one is not to be used in its children."""
-    _enter_process()
-    return _process
-
-
-def _close_store(store: wasmtime.Store, pid: int) -> None:
-    """Unmaps an instance's memory, in the process that made it."""
-    if os.getpid() != pid:
-        store._consume()  # so that collecting the object does nothing either
-        return
-    with _native:
-        store.close()
-
-
 # --- The module: bytes, configurations, machine code ---------------------------------------------
+
+
+_default_program: Program | None = None
 
 
 def load_wasm() -> bytes:
@@ -191,10 +137,10 @@ def engine_sha256() -> str:
 
 def default_program() -> Program:
     global _default_program
-    _enter_process()
+    process.notice_fork()
     program = _default_program
     if program is None:
-        with _native:
+        with process.native:
             program = _default_program
             if program is None:
                 program = _default_program = Program(load_wasm())
@@ -282,7 +228,7 @@ class Program:
         An epoch belongs to an engine: shared, one instance's time-out would stop all of them.
         """
         _require_library()
-        with _native:
+        with process.native:
             if not epochs and reservation in self._shared:
                 return self._shared[reservation]
             engine = _new_engine(reservation, epochs)
@@ -564,7 +510,7 @@ _foreign_made: _Foreign | None = None
 def _foreign() -> _Foreign:
     global _foreign_made
     if _foreign_made is None:
-        with _native:
+        with process.native:
             if _foreign_made is None:
                 _foreign_made = _Foreign()
     return _foreign_made
@@ -710,7 +656,7 @@ class Instance:
 
         reason = "too little is left"
         # One at a time: what one thread found free, another must not take before it is used.
-        with _native:
+        with process.native:
             for reservation in _reservations(limit):
                 try:
                     self._instantiate(reservation)
@@ -732,7 +678,7 @@ class Instance:
         # In memory that moves, nobody may write the cancel byte during a call.
         self._epochs = self.hardened or self.movable
         self._engine, module = self.program.compiled(reservation, self._epochs)
-        with _native:
+        with process.native:
             store = wasmtime.Store(self._engine)
             if self._epochs:
                 store.set_epoch_deadline(1)
@@ -744,7 +690,7 @@ class Instance:
             self._map(foreign.pointer_value(memory.data_ptr(store)))
             if reservation > HUGE_PAGES_FROM:
                 _ask_for_huge_pages(self.base + HUGE_PAGES_FROM, reservation - HUGE_PAGES_FROM)
-            _live.add(self)
+            process.live.add(self)
 
     def _map(self, base: int) -> None:
         """Covers the memory at `base` with a view. The Store lives as long as the view or a slice of it."""
@@ -752,7 +698,7 @@ class Instance:
         self._size = self._memory.data_len(self._store)
         self._linear = _foreign().linear_memory.from_address(base)
         self._view = memoryview(self._linear).cast("B")
-        self._finalizer = weakref.finalize(self._linear, _close_store, self._store, self._pid)
+        self._finalizer = weakref.finalize(self._linear, process.close_store, self._store, self._pid)
         self._finalizer.atexit = False
 
     def _rebase(self) -> None:
@@ -1164,10 +1110,10 @@ class Instance:
         self.resident.clear()
         self.kept_sizes.clear()
         view.release()
-        _live.discard(self)
+        process.live.discard(self)
         del linear  # the last reference unmaps, see _map
 
-    def _disown(self) -> None:
+    def disown(self) -> None:
         """In a forked child: this Store is the parent's."""
         self._finalizer.detach()
         self._store._consume()

@@ -13,9 +13,9 @@ from querymode.engine.instance import (
     Instance,
     default_program,
     hardened_by_default,
-    process_token,
     release_programs,
 )
+from querymode.engine.process import process_token
 from querymode.engine.threads import workers_max
 
 TYPE_CHECKING = False

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from querymode._abi import SourceKind
-from querymode.engine import instance as _wasm
+from querymode.engine import process
 from querymode.engine.instance import Cancelled, Instance, Program
 from querymode.engine.pool import pool
 from querymode.errors import QueryModeError
@@ -174,7 +174,7 @@ def test_a_fork_past_the_hooks_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
     before = pool()
     inherited = Instance(LIMIT, program=stub_program())
     kept = inherited._store, inherited._finalizer
-    monkeypatch.setattr(_wasm, "_owner_pid", os.getpid() + 1)
+    monkeypatch.setattr(process, "_owner_pid", os.getpid() + 1)
     assert pool() is not before
     assert inherited.closed
     del kept

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from querymode import QueryMode, col
-from querymode.engine import instance as _wasm
 from querymode.engine import pool as _pool
+from querymode.engine import process
 from querymode.frame.frame import DataFrame
 from querymode.table.demo import orders
 from tests.limits.child import MIB, run
@@ -98,7 +98,7 @@ def _watch(workers: list[threading.Thread]) -> dict[str, Any]:
     while any(worker.is_alive() for worker in workers):
         with pool._lock:
             idle = {id(instance) for instance in pool._idle}
-            live = list(_wasm._live)
+            live = list(process.live)
         sizes = {id(instance): instance._size for instance in live if not instance.closed}
         live_peak = max(live_peak, sum(sizes.values()))
         busy_peak = max(busy_peak, sum(size for key, size in sizes.items() if key not in idle))
@@ -142,7 +142,7 @@ def test_instances_and_threads_go_away() -> None:
 import json, os, threading, time
 from querymode import QueryMode, col
 from querymode.engine import pool as _pool
-from querymode.engine import instance as _wasm
+from querymode.engine import process
 from querymode.engine import threads
 from querymode.table.demo import orders
 from querymode.errors import QueryModeError
@@ -153,6 +153,6 @@ jobs = [threading.Thread(target=lambda: frame.agg(col("amount").sum()).collect()
 for job in jobs: job.start()
 for job in jobs: job.join()
 time.sleep(1.5)
-print(json.dumps([_pool.pool().idle_count(), threading.active_count(), len(_wasm._live)]))
+print(json.dumps([_pool.pool().idle_count(), threading.active_count(), len(process.live)]))
 """
     assert run(script) == [0, 1, 0]
