@@ -7,9 +7,8 @@ import threading
 import time
 
 from querymode import errors
+from querymode.engine.address_space import FULL_RESERVATION, MOVABLE
 from querymode.engine.instance import (
-    FULL_RESERVATION,
-    MOVABLE,
     Instance,
     default_program,
     hardened_by_default,

@@ -9,7 +9,7 @@ import time
 from contextlib import closing
 
 from querymode.engine import threads
-from querymode.engine.instance import give_back_free_memory
+from querymode.engine.address_space import give_back_free_memory
 from querymode.engine.pool import pool
 from querymode.errors import MemoryExceededError, QueryModeError
 from querymode.execute.kept import kept_count, table_id

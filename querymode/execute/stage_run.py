@@ -19,7 +19,8 @@ from collections import deque
 from querymode._abi import LISTED, UNDIVIDED, OutputState, SourceKind
 from querymode._call import query_timeout
 from querymode.engine import threads
-from querymode.engine.instance import Cancelled, give_back_free_memory
+from querymode.engine.address_space import give_back_free_memory
+from querymode.engine.instance import Cancelled
 from querymode.engine.plan_bytes import with_builds
 from querymode.engine.pool import pool
 from querymode.errors import MemoryExceededError, error

@@ -17,6 +17,7 @@ import pytest
 
 from querymode._abi import OutputState, SourceKind, Status
 from querymode.engine import instance as _wasm
+from querymode.engine.address_space import FULL_RESERVATION, MOVABLE
 from querymode.engine.instance import Cancelled, Instance, Program
 from querymode.engine.pool import InstancePool, pool
 from querymode.errors import InternalError, MemoryExceededError
@@ -624,7 +625,7 @@ def test_small_address_space(gigabytes: float) -> None:
     report = json.loads(run_script(_NARROW, TEST_GIGABYTES=str(gigabytes)))
     for reservation, outcome, size in report:
         print(f"RLIMIT_AS {gigabytes} GB: reserved {reservation >> 20} MiB, grew to {size >> 20} MiB")
-        assert 128 * MIB <= reservation < _wasm.FULL_RESERVATION
+        assert 128 * MIB <= reservation < FULL_RESERVATION
         assert outcome == "grew" or size > reservation // 2
 
 
@@ -632,16 +633,16 @@ def test_small_address_space(gigabytes: float) -> None:
 def test_no_address_space_to_reserve() -> None:
     """Even then it works, in memory that moves; cancellation takes the epoch."""
     script = (
-        "import querymode.engine.instance as w\n"
+        "import querymode.engine.address_space as w\n"
         "w._address_space_free = lambda size: size <= w._ADDRESS_SPACE_MIN\n" + _NARROW
     )
     report = json.loads(run_script(script, TEST_GIGABYTES="1.5"))
-    assert [row[:2] for row in report] == [[_wasm.MOVABLE, "grew"]] * 2
+    assert [row[:2] for row in report] == [[MOVABLE, "grew"]] * 2
 
 
 def test_narrow_instances_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = [128 * MIB]
-    monkeypatch.setattr(_wasm, "_reservations", lambda limit: iter(narrow))
+    monkeypatch.setattr(_wasm, "reservations", lambda limit: iter(narrow))
     own = InstancePool()
     instance = own.acquire(64 * MIB, program=stub_program())
     assert instance.reservation == 128 * MIB and instance.limit == 64 * MIB
