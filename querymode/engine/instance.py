@@ -35,17 +35,17 @@ from querymode.engine.address_space import (
     ask_for_huge_pages,
     reservations,
 )
+from querymode.engine.foreign import ffi, foreign
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-    from typing import Any, Protocol
+    from typing import Any
 
     import wasmtime
 
-    class Buffer(Protocol):
-        def __buffer__(self, flags: int, /) -> memoryview: ...
+    from querymode.engine.views import Buffer
 
 
 # How long a cancelled call may take to see its cancel byte before the epoch stops it.
@@ -156,14 +156,8 @@ def _wasmtime_version() -> str:
     except OSError:
         names = []
     found = [name for name in names if name.startswith("wasmtime-") and name.endswith(".dist-info")]
-    library = os.stat(_ffi().dll._name)
+    library = os.stat(ffi().dll._name)
     return f"{sorted(found)} {library.st_size} {library.st_mtime_ns}"
-
-
-def _ffi() -> Any:
-    from wasmtime import _ffi as ffi
-
-    return ffi
 
 
 def _require_library() -> None:
@@ -264,10 +258,10 @@ def _deserialize(engine: wasmtime.Engine, code: bytes | None) -> wasmtime.Module
     if code is None:
         return None
     # Module.deserialize would copy the bytes once more, and first touch of fresh memory is slow.
-    ffi = _ffi()
-    pointer = ctypes.POINTER(ffi.wasmtime_module_t)()
+    library = ffi()
+    pointer = ctypes.POINTER(library.wasmtime_module_t)()
     start = ctypes.cast(ctypes.c_char_p(code), ctypes.POINTER(ctypes.c_uint8))
-    error = ffi.wasmtime_module_deserialize(engine.ptr(), start, len(code), ctypes.byref(pointer))
+    error = library.wasmtime_module_deserialize(engine.ptr(), start, len(code), ctypes.byref(pointer))
     if error:
         wasmtime.WasmtimeError._from_ptr(error)  # takes it over, and so frees it
         return None
@@ -315,116 +309,6 @@ def _check_version(version: int) -> None:
             f"the engine module speaks version {version} of the boundary, this package version "
             f"{_abi.VERSION}; reinstall querymode, or rebuild with `zig build abi wasm`",
         )
-
-
-# --- Foreign functions ----------------------------------------------------------------------------
-
-
-class _Foreign:
-    """ctypes things made once per process, on first use: importing ctypes early costs every start."""
-
-    def __init__(self) -> None:
-        import ctypes
-
-        class LinearMemory(ctypes.c_ubyte * FULL_RESERVATION):  # type: ignore[misc]
-            """The whole 32-bit space of an instance; unlike a plain array it can be referred to weakly.
-
-            It is mapped only up to the memory's size: slices are taken after a bounds check.
-            """
-
-        class BufferInfo(ctypes.Structure):
-            """Py_buffer, part of Python's stable ABI since 3.11."""
-
-            _fields_ = (
-                ("buf", ctypes.c_void_p),
-                ("obj", ctypes.py_object),
-                ("len", ctypes.c_ssize_t),
-                ("itemsize", ctypes.c_ssize_t),
-                ("readonly", ctypes.c_int),
-                ("ndim", ctypes.c_int),
-                ("format", ctypes.c_char_p),
-                ("shape", ctypes.c_void_p),
-                ("strides", ctypes.c_void_p),
-                ("suboffsets", ctypes.c_void_p),
-                ("internal", ctypes.c_void_p),
-            )
-
-        self.linear_memory = LinearMemory
-        self.byte = ctypes.c_ubyte
-        self.address_of = ctypes.addressof
-        self.pointer = ctypes.c_void_p
-        self.raw_values = ctypes.c_uint32 * (4 * max(1, *(len(p.split()) for p, _ in _abi.EXPORTS.values())))
-        self._ctypes = ctypes
-        self._buffer_info = BufferInfo
-        # Indexing gives function objects of our own; attributes are shared with other users of ctypes.
-        self._new_bytes: Any = ctypes.pythonapi["PyBytes_FromStringAndSize"]
-        self._new_bytes.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t)
-        self._new_bytes.restype = ctypes.py_object
-        self._bytes_address: Any = ctypes.pythonapi["PyBytes_AsString"]
-        self._bytes_address.argtypes = (ctypes.py_object,)
-        self._bytes_address.restype = ctypes.c_void_p
-        self.unchecked_call = self._find_unchecked_call()
-
-    def _find_unchecked_call(self) -> Callable[..., int | None] | None:
-        """The C entry without conversions: 1 µs a call instead of 40."""
-        if os.environ.get("QUERYMODE_CHECKED_CALLS") == "1":
-            return None
-        pointer, size = self._ctypes.c_void_p, self._ctypes.c_size_t
-        try:
-            # As above: the attribute is shared with wasmtime.
-            entry: Any = _ffi().dll["wasmtime_func_call_unchecked"]
-        except AttributeError:
-            return None
-        entry.argtypes = (pointer, pointer, pointer, size, pointer)
-        entry.restype = pointer
-        found: Callable[..., int | None] = entry
-        return found
-
-    def pointer_value(self, pointer: Any) -> int:
-        address = self._ctypes.cast(pointer, self._ctypes.c_void_p).value
-        assert address is not None
-        return address
-
-    def copy(self, target: int, source: Buffer, size: int) -> None:
-        """memmove from any contiguous buffer, read-only ones too, without holding the GIL."""
-        ctypes = self._ctypes
-        info = self._buffer_info()
-        ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(source), ctypes.byref(info), 0)
-        try:
-            assert info.len == size
-            ctypes.memmove(target, info.buf, size)
-        finally:
-            ctypes.pythonapi.PyBuffer_Release(ctypes.byref(info))
-
-    def copied(self, address: int, size: int) -> bytes:
-        """A copy of some memory of this process, made without holding the GIL."""
-        data: bytes = self._new_bytes(None, size)  # what it holds is not set yet; nobody else has it
-        self._ctypes.memmove(self._bytes_address(data), address, size)
-        return data
-
-    def take_trap(self, pointer: int) -> wasmtime.Trap:
-        import wasmtime
-
-        ctypes = self._ctypes
-        return wasmtime.Trap._from_ptr(ctypes.cast(pointer, ctypes.POINTER(_ffi().wasm_trap_t)))
-
-    def take_error(self, pointer: int) -> wasmtime.WasmtimeError:
-        import wasmtime
-
-        ctypes = self._ctypes
-        return wasmtime.WasmtimeError._from_ptr(ctypes.cast(pointer, ctypes.POINTER(_ffi().wasmtime_error_t)))
-
-
-_foreign_made: _Foreign | None = None
-
-
-def _foreign() -> _Foreign:
-    global _foreign_made
-    if _foreign_made is None:
-        with process.native:
-            if _foreign_made is None:
-                _foreign_made = _Foreign()
-    return _foreign_made
 
 
 # --- The instance ---------------------------------------------------------------------------------
@@ -583,7 +467,6 @@ class Instance:
     def _instantiate(self, reservation: int) -> None:
         import wasmtime
 
-        foreign = _foreign()
         self.reservation = reservation
         self.movable = reservation == MOVABLE
         # In memory that moves, nobody may write the cancel byte during a call.
@@ -598,7 +481,7 @@ class Instance:
             memory = exports["memory"]
             assert isinstance(memory, wasmtime.Memory)
             self._store, self._memory = store, memory
-            self._map(foreign.pointer_value(memory.data_ptr(store)))
+            self._map(foreign().pointer_value(memory.data_ptr(store)))
             if reservation > HUGE_PAGES_FROM:
                 ask_for_huge_pages(self.base + HUGE_PAGES_FROM, reservation - HUGE_PAGES_FROM)
             process.live.add(self)
@@ -607,7 +490,7 @@ class Instance:
         """Covers the memory at `base` with a view. The Store lives as long as the view or a slice of it."""
         self.base = base
         self._size = self._memory.data_len(self._store)
-        self._linear = _foreign().linear_memory.from_address(base)
+        self._linear = foreign().linear_memory.from_address(base)
         self._view = memoryview(self._linear).cast("B")
         self._finalizer = weakref.finalize(self._linear, process.close_store, self._store, self._pid)
         self._finalizer.atexit = False
@@ -615,27 +498,27 @@ class Instance:
     def _rebase(self) -> None:
         """After a call in memory that may move."""
         with self._cancel_lock:
-            base = _foreign().pointer_value(self._memory.data_ptr(self._store))
+            base = foreign().pointer_value(self._memory.data_ptr(self._store))
             if base != self.base and not self.closed:
                 self._finalizer.detach()
                 self._map(base)
 
     def _prepare_calls(self) -> None:
-        foreign = _foreign()
-        self._unchecked_call = foreign.unchecked_call
-        self._context = foreign.pointer_value(self._store._context())
-        self._function_addresses = [foreign.address_of(function._func) for function in self._functions]
-        self._raw = foreign.raw_values()
-        self._raw_address = foreign.address_of(self._raw)
-        self._trap = foreign.pointer()
-        self._trap_address = foreign.address_of(self._trap)
+        outside = foreign()
+        self._unchecked_call = outside.unchecked_call
+        self._context = outside.pointer_value(self._store._context())
+        self._function_addresses = [outside.address_of(function._func) for function in self._functions]
+        self._raw = outside.raw_values()
+        self._raw_address = outside.address_of(self._raw)
+        self._trap = outside.pointer()
+        self._trap_address = outside.address_of(self._trap)
 
     def _open_scratch(self) -> None:
         _check_version(self.qm_abi_version())
         self._control = self.qm_control()
         self.view(self._control, _abi.CONTROL_SIZE)  # the bounds check
         cancel_address = self.base + self._control + _abi.CONTROL_OFFSETS["cancel"]
-        self._cancel_byte = None if self.movable else _foreign().byte.from_address(cancel_address)
+        self._cancel_byte = None if self.movable else foreign().byte.from_address(cancel_address)
         self.limit = MEMORY_MAX
         self._scratch_size = _SCRATCH_SIZE
         self._scratch = self.alloc(_SCRATCH_SIZE)
@@ -665,9 +548,9 @@ class Instance:
         """Takes over, and so frees, what the C entry handed out."""
         trap, self._trap.value = self._trap.value, None
         if error:
-            return self._error_failure(_foreign().take_error(error))
+            return self._error_failure(foreign().take_error(error))
         assert trap is not None
-        return self._trap_failure(_foreign().take_trap(trap))
+        return self._trap_failure(foreign().take_trap(trap))
 
     def _error_failure(self, error: wasmtime.WasmtimeError) -> Exception:
         self.broken = True
@@ -774,7 +657,7 @@ class Instance:
     def read(self, address: int, size: int) -> bytes:
         """Copies out. Much is copied without the GIL: another worker's call would wait for its end."""
         view = self.view(address, size)  # the memory stays mapped meanwhile, whoever closes the instance
-        return bytes(view) if size < _MEMMOVE_SIZE_MIN else _foreign().copied(self.base + address, size)
+        return bytes(view) if size < _MEMMOVE_SIZE_MIN else foreign().copied(self.base + address, size)
 
     def write(self, address: int, data: Buffer) -> None:
         """Copies a contiguous buffer in. A large one is copied without the GIL."""
@@ -782,7 +665,7 @@ class Instance:
         size = source.nbytes
         target = self.view(address, size)
         if size >= _MEMMOVE_SIZE_MIN and source.c_contiguous:
-            _foreign().copy(self.base + address, data, size)
+            foreign().copy(self.base + address, data, size)
         else:
             target[:] = source if source.format == "B" and source.ndim == 1 else source.cast("B")
 

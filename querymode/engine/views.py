@@ -4,7 +4,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from querymode.engine.instance import Buffer
+    from typing import Protocol
+
+    class Buffer(Protocol):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
 
 
 def view_bytes(buffer: Buffer) -> memoryview:

@@ -18,6 +18,7 @@ import pytest
 from querymode._abi import OutputState, SourceKind, Status
 from querymode.engine import instance as _wasm
 from querymode.engine.address_space import FULL_RESERVATION, MOVABLE
+from querymode.engine.foreign import foreign
 from querymode.engine.instance import Cancelled, Instance, Program
 from querymode.engine.pool import InstancePool, pool
 from querymode.errors import InternalError, MemoryExceededError
@@ -207,7 +208,7 @@ def test_growth_does_not_move_memory(instance: Instance) -> None:
     base, size = instance.base, instance.memory_size
     push(instance, Behaviour.GROW, 500)
     assert instance.memory_size == size + 500 * 65536
-    assert instance.base == base == _wasm._foreign().pointer_value(instance._memory.data_ptr(instance._store))
+    assert instance.base == base == foreign().pointer_value(instance._memory.data_ptr(instance._store))
     assert bytes(view[:5]) == b"hello"
     view[:5] = b"world"
     assert instance.read(address, 5) == b"world"
@@ -303,7 +304,7 @@ def test_memory_stays_mapped_while_it_is_copied_out(monkeypatch: pytest.MonkeyPa
         mapped.append(is_mapped(base))
         return b""
 
-    monkeypatch.setattr(_wasm._foreign(), "copied", copied)
+    monkeypatch.setattr(foreign(), "copied", copied)
     instance.read(address, MIB)
     assert mapped == [True]
     assert not is_mapped(base)
