@@ -94,7 +94,7 @@ def _discard_output() -> None:
 def _run(words: list[str]) -> int:
     if words in (["--version"], ["-V"]):
         from querymode import __version__
-        from querymode.engine.instance import engine_sha256
+        from querymode.engine.program import engine_sha256
 
         print(f"querymode {__version__} (engine {engine_sha256()})")
         return 0

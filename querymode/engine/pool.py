@@ -8,20 +8,16 @@ import time
 
 from querymode import errors
 from querymode.engine.address_space import FULL_RESERVATION, MOVABLE
-from querymode.engine.instance import (
-    Instance,
-    default_program,
-    hardened_by_default,
-    release_programs,
-)
+from querymode.engine.instance import Instance, hardened_by_default
 from querymode.engine.process import process_token
+from querymode.engine.program import default_program, release_programs
 from querymode.engine.threads import workers_max
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from querymode.engine.instance import Program
+    from querymode.engine.program import Program
 
 IDLE_SECONDS = 10.0
 #: Of a table's columns, what is worth closing an instance for that keeps a copy of them.

@@ -12,7 +12,7 @@ from functools import cache
 import wasmtime
 
 from querymode import _abi
-from querymode.engine.instance import Program
+from querymode.engine.program import Program
 
 
 class Behaviour(IntEnum):

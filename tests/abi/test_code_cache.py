@@ -14,7 +14,8 @@ import pytest
 import wasmtime
 
 from querymode.engine import code_cache as _code_cache
-from querymode.engine.instance import Instance, Program
+from querymode.engine.instance import Instance
+from querymode.engine.program import Program
 from querymode.store import private_cache as _private_cache
 from querymode.store.private_cache import cache_directory, entry_key
 from tests.abi.stub import stub_wasm

@@ -11,6 +11,7 @@ import wasmtime
 
 from querymode import _abi
 from querymode.engine import instance as _wasm
+from querymode.engine.program import Program, load_wasm, module_signatures
 from querymode.errors import InternalError
 from tests.abi.stub import stub_text, stub_wasm
 
@@ -22,11 +23,11 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def engine_module() -> wasmtime.Module:
-    return wasmtime.Module(wasmtime.Engine(), _wasm.load_wasm())
+    return wasmtime.Module(wasmtime.Engine(), load_wasm())
 
 
 def test_functions_are_those_of_the_contract(engine_module: wasmtime.Module) -> None:
-    assert _wasm.module_signatures(engine_module) == _abi.EXPORTS
+    assert module_signatures(engine_module) == _abi.EXPORTS
 
 
 def test_nothing_else_is_exported(engine_module: wasmtime.Module) -> None:
@@ -60,14 +61,14 @@ def test_engine_version_is_ours() -> None:
 
 def test_another_version_is_refused_with_both_numbers() -> None:
     with pytest.raises(InternalError, match=rf"version 4711 .* version {_abi.VERSION};"):
-        _wasm.Instance(program=_wasm.Program(stub_wasm(4711)))
+        _wasm.Instance(program=Program(stub_wasm(4711)))
 
 
 def test_another_version_is_refused_from_cached_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    _wasm.Instance(program=_wasm.Program(stub_wasm())).close()
+    _wasm.Instance(program=Program(stub_wasm())).close()
     monkeypatch.setattr(_abi, "VERSION", _abi.VERSION + 1)
     with pytest.raises(InternalError, match="speaks version"):
-        _wasm.Instance(program=_wasm.Program(stub_wasm()))
+        _wasm.Instance(program=Program(stub_wasm()))
 
 
 def test_a_changed_signature_is_refused() -> None:
@@ -76,7 +77,7 @@ def test_a_changed_signature_is_refused() -> None:
         '(func (export "qm_free") (param i32 i64)',
         stub_text(),
     )
-    program = _wasm.Program(bytes(wasmtime.wat2wasm(text)))
+    program = Program(bytes(wasmtime.wat2wasm(text)))
     with pytest.raises(InternalError, match=r"qm_free is \('i32 i64', 'i32'\)"):
         _wasm.Instance(program=program)
 
@@ -84,16 +85,16 @@ def test_a_changed_signature_is_refused() -> None:
 def test_imports_are_refused() -> None:
     text = stub_text().replace("(module", '(module (import "env" "now" (func))', 1)
     with pytest.raises(InternalError, match="imports"):
-        _wasm.Instance(program=_wasm.Program(bytes(wasmtime.wat2wasm(text))))
+        _wasm.Instance(program=Program(bytes(wasmtime.wat2wasm(text))))
 
 
 def test_bytes_that_are_no_module_are_refused() -> None:
     with pytest.raises(InternalError, match="does not compile"):
-        _wasm.Instance(program=_wasm.Program(b"\0asm nonsense"))
+        _wasm.Instance(program=Program(b"\0asm nonsense"))
 
 
 def test_windows_is_refused_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(NotImplementedError, match="Windows") as caught:
-        _wasm.Program(stub_wasm())
+        Program(stub_wasm())
     assert caught.value.code == "NOT_SUPPORTED"  # type: ignore[attr-defined]

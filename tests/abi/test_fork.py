@@ -13,8 +13,9 @@ import pytest
 
 from querymode._abi import SourceKind
 from querymode.engine import process
-from querymode.engine.instance import Cancelled, Instance, Program
+from querymode.engine.instance import Cancelled, Instance
 from querymode.engine.pool import pool
+from querymode.engine.program import Program
 from querymode.errors import QueryModeError
 from tests.abi.stub import Behaviour, stub_program, stub_wasm
 

@@ -19,8 +19,9 @@ from querymode._abi import OutputState, SourceKind, Status
 from querymode.engine import instance as _wasm
 from querymode.engine.address_space import FULL_RESERVATION, MOVABLE
 from querymode.engine.foreign import foreign
-from querymode.engine.instance import Cancelled, Instance, Program
+from querymode.engine.instance import Cancelled, Instance
 from querymode.engine.pool import InstancePool, pool
+from querymode.engine.program import Program, engine_sha256
 from querymode.errors import InternalError, MemoryExceededError
 from tests.abi.stub import DETAIL_TEXT, PANIC_TEXT, Behaviour, stub_program, stub_wasm
 from tests.raises import raises_code
@@ -545,11 +546,11 @@ def test_from_a_zip(tmp_path: Path) -> None:
     script = (
         "from querymode.engine import instance as _wasm\n"
         "with _wasm.Instance() as instance: assert instance.alloc(10)\n"
-        "print(_wasm.__file__, _wasm.engine_sha256())"
+        "print(_wasm.__file__, instance.program.sha256)"
     )
     where, sha256 = run_script(script, tmp_path, PYTHONPATH=str(archive)).split()
     assert where.startswith(str(archive))
-    assert sha256 == _wasm.engine_sha256()
+    assert sha256 == engine_sha256()
 
 
 def test_exit_with_a_thread_inside_a_call() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from querymode import __version__
 from querymode.cli import main
-from querymode.engine.instance import load_wasm
+from querymode.engine.program import load_wasm
 from querymode.session import QueryMode
 from querymode.table.demo import ORDER_COUNT, QUERIES, orders
 

@@ -27,7 +27,8 @@ from random import Random
 
 from querymode import _abi
 from querymode._abi import LISTED, OutputState, SourceKind, Status
-from querymode.engine.instance import Cancelled, Instance, Program
+from querymode.engine.instance import Cancelled, Instance
+from querymode.engine.program import Program
 from querymode.errors import QueryModeError
 from querymode.qmcb import decode_columnar_batch
 from tests.corrupt.grow import Grower

@@ -23,7 +23,8 @@ import pytest
 
 from querymode import QueryMode, _abi, col, lit
 from querymode._abi import ExpressionTag, NodeTag, SourceKind, Status, TypeTag
-from querymode.engine.instance import Instance, Program
+from querymode.engine.instance import Instance
+from querymode.engine.program import Program
 from querymode.errors import InternalError, QueryModeError
 from querymode.frame.frame import DataFrame
 from querymode.types import parse_type

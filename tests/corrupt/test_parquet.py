@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode, col
-from querymode.engine import instance as _wasm
+from querymode.engine import program
 from querymode.errors import QueryModeError
 from querymode.frame.frame import DataFrame
 from querymode.types import is_nested
@@ -62,13 +62,13 @@ def all_samples(samples: list[Path]) -> list[Path]:
 
 @pytest.fixture(params=["fast", "safe"])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, programs: dict[str, Any]) -> str:
-    monkeypatch.setattr(_wasm, "_default_program", programs[request.param])
+    monkeypatch.setattr(program, "_default_program", programs[request.param])
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def programs(safe_wasm: Path) -> dict[str, _wasm.Program]:
-    return {"fast": _wasm.default_program(), "safe": _wasm.Program.from_file(safe_wasm)}
+def programs(safe_wasm: Path) -> dict[str, program.Program]:
+    return {"fast": program.default_program(), "safe": program.Program.from_file(safe_wasm)}
 
 
 def start(program: Path, failures: Path, files: list[Path], *arguments: str) -> subprocess.Popen[str]:

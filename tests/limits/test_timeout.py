@@ -13,6 +13,7 @@ import pytest
 
 from querymode import QueryMode, col
 from querymode.engine import instance as _wasm
+from querymode.engine import program
 from querymode.errors import QueryTimeoutError
 from querymode.frame.frame import DataFrame
 
@@ -143,7 +144,7 @@ def test_timeout_while_the_engine_compiles(
 ) -> None:
     """The first query of a new installation: machine code is made while the time runs."""
     monkeypatch.setenv("QUERYMODE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(_wasm, "_default_program", _wasm.Program(_wasm.load_wasm()))
+    monkeypatch.setattr(program, "_default_program", program.Program(program.load_wasm()))
     frame = QueryMode.local(threads=1).register("t", table)
     assert seconds_late(frame.sort("a", "b")) < STOPPED_WITHIN
     assert frame.limit(1).count() == 1

@@ -183,7 +183,7 @@ def _inspect(spark: SparkSession) -> dict[int, dict[str, Any]]:
         import time
 
         import querymode
-        from querymode.engine import instance as _wasm
+        from querymode.engine import program
         from querymode.spark import worker
 
         seen = {
@@ -192,7 +192,7 @@ def _inspect(spark: SparkSession) -> dict[int, dict[str, Any]]:
             "loader": type(querymode.__loader__).__name__,
             "limit": resource.getrlimit(resource.RLIMIT_AS)[0],
             "engines": {str(memory): id(engine) for memory, engine in worker._engines.items()},
-            "program": id(_wasm._default_program),
+            "program": id(program._default_program),
         }
         time.sleep(0.2)  # so that both workers get some
         return paths.map(lambda _: json.dumps(seen))

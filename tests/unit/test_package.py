@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import querymode
-from querymode.engine.instance import load_wasm
+from querymode.engine.program import load_wasm
 
 HEAVY = ("numpy", "pyarrow", "wasmtime", "sqlglot", "boto3", "pandas", "polars", "google.protobuf", "rich")
 

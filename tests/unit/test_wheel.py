@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from querymode.engine.instance import load_wasm
+from querymode.engine.program import load_wasm
 from tests.conftest import ROOT
 
 
