@@ -20,7 +20,8 @@ class Parameters:
         self._text = statement.text
         self._positional: list[object] = []
         self._named: dict[str, object] = {}
-        wanted = {str(_name(node)) for node in statement.tree.find_all(exp.Placeholder)}
+        found = statement.tree.find_all(exp.Placeholder) if statement.may_have_parameters else ()
+        wanted = {str(_name(node)) for node in found}
         marks = {name for name in wanted if name.startswith("?")}
         if marks and len(marks) != len(wanted):
             raise error("SQL_SYNTAX", "parameters are either ? or $name, not both in one text")

@@ -162,21 +162,21 @@ _EXPLAIN = re.compile(r"explain(?:\s++analyze)?+(?=[\s(])", re.IGNORECASE)
 class Statement:
     """One parsed statement. `explain`: "", "explain" or "analyze" in front of the query in `tree`."""
 
-    __slots__ = ("explain", "lists", "parameter_count", "text", "tree")
+    __slots__ = ("explain", "lists", "may_have_parameters", "text", "tree")
 
     def __init__(
         self,
         text: Text,
         tree: exp.Expr,
         explain: str,
-        parameter_count: int,
+        may_have_parameters: bool,
         lists: Mapping[int, ValueList],
     ) -> None:
         self.text = text
         self.tree = tree
         self.explain = explain
-        #: How many `?` there are.
-        self.parameter_count = parameter_count
+        #: Whether a sign that parameters begin with stands in the text; most have none, and need no search.
+        self.may_have_parameters = may_have_parameters
         #: Long lists of IN, by the place of the literal that stands for each.
         self.lists = lists
 
@@ -287,9 +287,11 @@ def parse(sql: str) -> Statement:
     if len(sql) > _LONG_TEXT:
         dialect = _PATIENT_DIALECT
     tokens = _tokens(sql, text, dialect)
-    tokens, parameter_count = _number_parameters(tokens)
-    tree = _tree(tokens, sql, text, dialect)
-    return Statement(text, tree, word, parameter_count, lists)
+    kinds = {token.token_type for token in tokens}
+    if TokenType.PLACEHOLDER in kinds:
+        tokens = _number_parameters(tokens)
+    tree = _tree(tokens, kinds, sql, text, dialect)
+    return Statement(text, tree, word, not kinds.isdisjoint(_Parser.PLACEHOLDER_PARSERS), lists)
 
 
 def _tokens(sql: str, text: Text, dialect: DuckDB) -> list[Token]:
@@ -301,10 +303,11 @@ def _tokens(sql: str, text: Text, dialect: DuckDB) -> list[Token]:
         start = unclosed(sql)
         what = "a comment is" if sql[start : start + 2] == "/*" else "a quote is"
         raise text.error_at("SQL_SYNTAX", f"{what} opened here and never closed", start) from None
-    for token in tokens:
-        if token.token_type == TokenType.NUMBER and len(token.text) > _NUMBER_SIZE_MAX:
+    numbers = [token for token in tokens if token.token_type == TokenType.NUMBER]
+    for token in numbers:
+        if len(token.text) > _NUMBER_SIZE_MAX:
             raise text.error_at("SQL_SYNTAX", f"a number of {len(token.text)} digits", token.start, token.end)
-    return _split_sums(tokens)
+    return _split_sums(tokens) if any(_SUM.fullmatch(token.text) for token in numbers) else tokens
 
 
 #: A number with an exponent, a sign, and the number behind it.
@@ -333,7 +336,7 @@ def _split_sums(tokens: list[Token]) -> list[Token]:
     return split
 
 
-def _number_parameters(tokens: list[Token]) -> tuple[list[Token], int]:
+def _number_parameters(tokens: list[Token]) -> list[Token]:
     """`?` becomes `$1`, `$2`, … in the order of the text, which the tree does not keep."""
     count = 0
     numbered: list[Token] = []
@@ -345,16 +348,23 @@ def _number_parameters(tokens: list[Token]) -> tuple[list[Token], int]:
         place = (token.line, token.col, token.start, token.end)
         numbered.append(Token(TokenType.PARAMETER, "$", *place))
         numbered.append(Token(TokenType.NUMBER, f"?{count}", *place))
-    return numbered, count
+    return numbered
 
 
-def _tree(tokens: list[Token], sql: str, text: Text, dialect: DuckDB) -> exp.Expr:
-    if not tokens or all(token.token_type == TokenType.SEMICOLON for token in tokens):
+def _tree(tokens: list[Token], kinds: set[TokenType], sql: str, text: Text, dialect: DuckDB) -> exp.Expr:
+    """`kinds`: of all tokens. Nobody looks for what is none of them."""
+    if kinds <= {TokenType.SEMICOLON}:
         raise text.error_at("SQL_SYNTAX", "the text holds no statement", None)
-    _refuse_second(tokens, text)
+    if TokenType.SEMICOLON in kinds:
+        _refuse_second(tokens, text)
     _refuse_commands(tokens, text)
-    _refuse_gaps(tokens, text)
-    _refuse_open_joins(tokens, text)
+    if TokenType.COMMA in kinds:
+        _refuse_commas(tokens, text)
+    if TokenType.ORDER_BY in kinds:
+        _refuse_order_of_nothing(tokens, text)
+    _refuse_unfinished(tokens, text)
+    if TokenType.JOIN in kinds:
+        _refuse_open_joins(tokens, text)
     try:
         trees = dialect.parser().parse(tokens, sql)
     except ParseError as failure:
@@ -407,6 +417,20 @@ def _refuse_commands(tokens: list[Token], text: Text) -> None:
         raise _no_query(first, text)
 
 
+def _refuse_commas(tokens: list[Token], text: Text) -> None:
+    for before, token in pairwise(tokens):
+        if before.token_type == token.token_type == TokenType.COMMA:
+            raise text.error_at("SQL_SYNTAX", "something is missing between two commas", token.start)
+
+
+def _refuse_order_of_nothing(tokens: list[Token], text: Text) -> None:
+    for before, open_, token in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        # Not `OVER (ORDER BY`, `WITHIN GROUP (ORDER BY`, `WINDOW w AS (ORDER BY`.
+        ordered = open_.token_type == TokenType.L_PAREN and token.token_type == TokenType.ORDER_BY
+        if ordered and before.text.upper() not in ("OVER", "GROUP", "AS"):
+            raise text.error_at("SQL_SYNTAX", _missing(open_), open_.start, open_.end)
+
+
 #: Words that something must follow; sqlglot takes the last one of a text for an alias.
 _UNFINISHED = frozenset(
     [
@@ -428,15 +452,7 @@ _UNFINISHED = frozenset(
 )
 
 
-def _refuse_gaps(tokens: list[Token], text: Text) -> None:
-    for before, token in pairwise(tokens):
-        if before.token_type == token.token_type == TokenType.COMMA:
-            raise text.error_at("SQL_SYNTAX", "something is missing between two commas", token.start)
-    for before, open_, token in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        # Not `OVER (ORDER BY`, `WITHIN GROUP (ORDER BY`, `WINDOW w AS (ORDER BY`.
-        ordered = open_.token_type == TokenType.L_PAREN and token.token_type == TokenType.ORDER_BY
-        if ordered and before.text.upper() not in ("OVER", "GROUP", "AS"):
-            raise text.error_at("SQL_SYNTAX", _missing(open_), open_.start, open_.end)
+def _refuse_unfinished(tokens: list[Token], text: Text) -> None:
     last = next(token for token in reversed(tokens) if token.token_type != TokenType.SEMICOLON)
     if last.token_type != TokenType.IDENTIFIER and last.text.lower() in _UNFINISHED:
         raise text.error_at("SQL_SYNTAX", _missing(last), last.start, last.end)
