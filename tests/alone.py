@@ -9,6 +9,7 @@ Two locks of the file system do it; with one, others who come and go might never
 from __future__ import annotations
 
 import fcntl
+import os
 from contextlib import contextmanager
 
 TYPE_CHECKING = False
@@ -25,6 +26,12 @@ class Turns:
         self._door = (folder / "tests_door.lock").open("w")
         self._room = (folder / "tests_room.lock").open("w")
         self._is_kept = False
+        # A lock is held as long as any process has its file open, and a forked child may outlive this one.
+        os.register_at_fork(after_in_child=self._close)
+
+    def _close(self) -> None:
+        self._door.close()
+        self._room.close()
 
     @contextmanager
     def turn(self, *, alone: bool, next_alone: bool) -> Iterator[None]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.alone import Turns
 from tests.frozen import freeze
 from tests.sql.tpch import write_tables
+
+if TYPE_CHECKING:
+    from tests.crashes import FilesOnce
 
 ROOT = Path(__file__).resolve().parent.parent
 #: What eight threads do to each other is tried on machines with fewer cores too, in child processes as well.
@@ -31,6 +36,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "soak" in item.keywords:
             item.add_marker(skip)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FilesOnce | None:
+    if config.getoption("dist") != "loadfile":
+        return None
+    from tests.crashes import FilesOnce
+
+    return FilesOnce(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The limit of pyproject.toml is for tests that do not take long."""
+    if "soak" in item.keywords:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def build(*arguments: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -49,3 +52,28 @@ def wait_for_more(log: Path) -> None:
     while log.stat().st_size == before:
         assert time.monotonic() < deadline
         time.sleep(0.001)
+
+
+LEAVING = """
+import os, sys, time
+from pathlib import Path
+from tests.alone import Turns
+with Turns(Path(sys.argv[1])).turn(alone=True, next_alone=False):
+    if os.fork() == 0:
+        print(os.getpid(), flush=True)
+        time.sleep(600)
+    os._exit(0)
+"""
+
+
+def test_a_child_left_behind_keeps_nobody_out(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LEAVING, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        try:
+            parent.wait(30)
+            with (tmp_path / "tests_room.lock").open() as room:
+                fcntl.flock(room, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        finally:
+            os.kill(child, signal.SIGKILL)
