@@ -97,6 +97,8 @@ class SelectBinder:
         outputs = self._outputs(values, source)
         tail = self._tail(outputs, order)
         visible = unique_names([item.name for item in self.items])
+        grouping = self._grouping() if grouped else None
+        self.translator.close()
         return SelectBlock(
             self.names,
             source,
@@ -104,7 +106,7 @@ class SelectBinder:
             outputs,
             subqueries=self.translator.subqueries,
             where=where,
-            grouping=self._grouping() if grouped else None,
+            grouping=grouping,
             having=having,
             distinct=node.args.get("distinct") is not None and not on,
             distinct_on=on,

@@ -52,6 +52,7 @@ def plan_statement(session: QueryMode, text: str, parameters: object = None) -> 
         raise error("SQL_SYNTAX", "the statement has words where none belong, or lacks some") from cause
     lasting = not binder.asked_time and not statement.explain and isinstance(statement.tree, exp.Query)
     watched = binder.tables.watched if lasting and binder.tables.can_watch else None
+    statement.close()
     return Planned(node, watched, lasting)
 
 
