@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
+
+    from querymode.errors import QueryModeError
 
 
 class Batch:
@@ -26,6 +30,15 @@ class Batch:
     def twin(self) -> Batch:
         """The same bytes, for somebody who will set them free while others still need them."""
         return Batch(self.data, self.size, self.row_count, self.partition)
+
+
+class LaneExtent(NamedTuple):
+    """Where a lane of text took its first row to begin, where the next lane's begins, or how it failed."""
+
+    lane: int
+    start: int | None
+    end: int | None
+    failure: QueryModeError | None = None
 
 
 def drop_batches(lanes: Iterable[Iterable[Batch]]) -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from querymode.engine.instance import Instance, Output
-    from querymode.execute.batch import Batch
+    from querymode.execute.batch import Batch, LaneExtent
     from querymode.execute.files import FileScan
     from querymode.execute.profile import Profile
     from querymode.execute.top_bound import Rank, TopBound
@@ -99,9 +99,14 @@ class Feed:
         #: Lanes stand in an order: whoever takes one, takes the first.
         self.is_best_first = False
 
-    def restrict(self, lanes: range) -> None:
-        """Before workers start: only these lanes are run here, others elsewhere."""
+    def restrict(self, lanes: range, start: int | None) -> None:
+        """Before workers start: only these lanes are run here, others elsewhere. `start`: where the first of
+        them begins, if it is one that would have to guess."""
         self.lanes = deque(lane for lane in self.lanes if lane in lanes)
+
+    def extents(self) -> list[LaneExtent]:
+        """Of lanes that cannot be sure where they begin: where they did."""
+        return []
 
     def kept_count(self, instance: Instance) -> int:
         """How much of its lanes an idle instance has already."""

@@ -1,10 +1,13 @@
 """Parts of a stage, run wherever they were sent: the unit of work of executors that have several processes.
 
     run_lanes     some lanes of a stage              → what each leaves
+    lanes_again   where all lanes began and ended    → those that have to be run once more, and from where
     finish        what all lanes have left           → what the stage leaves, its end being done
 
 Stages travel as pickles, rows as QMCB. A lane leaves the same rows wherever it runs, since lanes are cut from
-the snapshot alone; whoever gathers them puts them back into their order.
+the snapshot alone; whoever gathers them puts them back into their order. A lane of text that begins inside of
+a file has guessed where its first row does (execute/text.py): whoever gathers asks `lanes_again`, and runs
+what it names, until it names none.
 """
 
 from __future__ import annotations
@@ -13,12 +16,13 @@ from typing import NamedTuple
 
 from querymode.execute.batch import Batch
 from querymode.execute.query_run import QueryRun, Reads
-from querymode.stage.stage import Merged, Stage, StageOutput
+from querymode.stage.stage import Branch, Merged, Stage, StageOutput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from querymode.execute.batch import LaneExtent
     from querymode.execute.limits import Limits
 
     #: By stage, what each of its lanes left.
@@ -34,16 +38,30 @@ class LaneBatch(NamedTuple):
     data: bytes
 
 
+class LanesDone(NamedTuple):
+    """What lanes have left; of lanes of text, where they began and ended."""
+
+    batches: list[LaneBatch]
+    extents: list[LaneExtent]
+
+
+class Again(NamedTuple):
+    """A lane that has to be run from there."""
+
+    lane: int
+    start: int
+
+
 def lane_count(stage: Stage, lanes_of: Mapping[int, int]) -> int:
     """How many lanes a stage has. `lanes_of`: those of the stages before it."""
-    total = 0
-    for branch in stage.branches:
-        source = branch.source
-        if isinstance(source, StageOutput):
-            total += 1 if source.gather else max(1, lanes_of[source.stage])
-        else:
-            total += max(1, source.count_lanes(runs=isinstance(stage.end, Merged)))
-    return total
+    return sum(_branch_lanes(stage, branch, lanes_of) for branch in stage.branches)
+
+
+def _branch_lanes(stage: Stage, branch: Branch, lanes_of: Mapping[int, int]) -> int:
+    source = branch.source
+    if isinstance(source, StageOutput):
+        return 1 if source.gather else max(1, lanes_of[source.stage])
+    return max(1, source.count_lanes(runs=isinstance(stage.end, Merged)))
 
 
 def run_lanes(
@@ -53,10 +71,56 @@ def run_lanes(
     inputs: Inputs,
     limits: Limits,
     memory: int,
-) -> list[LaneBatch]:
-    """Lanes `first` to `first + count` of a stage. `inputs`: what the stages that it reads have left."""
+    start: int | None = None,
+) -> LanesDone:
+    """Lanes `first` to `first + count` of a stage. `inputs`: what the stages that it reads have left.
+    `start`: where the first of them begins, if `lanes_again` has said so."""
     run = _query_run(stage, inputs, limits, memory)
-    return list(_sent(run.run_lanes(stage, range(first, first + count))))
+    lanes, extents = run.run_lanes(stage, range(first, first + count), start)
+    return LanesDone(list(_sent(lanes)), extents)
+
+
+def lanes_again(
+    stage: Stage,
+    lanes: Sequence[Sequence[LaneBatch]],
+    extents: Mapping[int, LaneExtent],
+    inputs: Inputs,
+) -> list[Again]:
+    """Lanes whose rows are not right, or were not read though they are wanted: at most one of every file,
+    since the next one's start is known only when that one has been read. What they have left before is to be
+    thrown away. `extents`: by lane, the last of each. A failure that is nobody's wrong guess is raised."""
+    guessing = _guessing(stage, {number: len(left) for number, left in inputs.items()})
+    again: list[Again] = []
+    end: int | None = None  # of the lane before, if it is settled
+    row_count = 0
+    for lane, batches in enumerate(lanes):
+        if stage.rows_needed is not None and row_count >= stage.rows_needed:
+            break  # what is behind those rows may be wrong, or missing
+        extent = extents.get(lane)
+        if lane in guessing:
+            if end is None:
+                continue
+            if extent is None or extent.start != end:
+                again.append(Again(lane, end))
+                end = None
+                continue
+        if extent is not None and extent.failure is not None and not again:
+            raise extent.failure
+        end = None if extent is None else extent.end
+        row_count += sum(batch.row_count for batch in batches)
+    return again
+
+
+def _guessing(stage: Stage, lanes_of: Mapping[int, int]) -> set[int]:
+    """Lanes that cannot be sure where they begin."""
+    found = set()
+    first = 0
+    for branch in stage.branches:
+        count = _branch_lanes(stage, branch, lanes_of)
+        if branch.table is not None:
+            found |= {first + lane for lane in range(count) if branch.table.guesses_start(lane)}
+        first += count
+    return found
 
 
 def finish(

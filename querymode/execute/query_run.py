@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from querymode.engine.instance import Instance
-    from querymode.execute.batch import Batch
+    from querymode.execute.batch import Batch, LaneExtent
     from querymode.execute.executor import Export
     from querymode.execute.feeds import Feed
     from querymode.execute.files import FileReads, FileScan
@@ -171,12 +171,14 @@ class QueryRun:
         """What its lanes leave, or its end, if it has one."""
         return self._run_to_end(stage, self._stage_run(stage))
 
-    def run_lanes(self, stage: Stage, lanes: range) -> list[list[Batch]]:
-        """What these lanes leave; others are run elsewhere, and so is the end."""
+    def run_lanes(
+        self, stage: Stage, lanes: range, start: int | None
+    ) -> tuple[list[list[Batch]], list[LaneExtent]]:
+        """What these lanes leave, and where they began; others are run elsewhere, and so is the end."""
         run = self._stage_run(stage)
-        run.restrict(lanes)
+        run.restrict(lanes, start)
         run.run()
-        return [list(lane) for lane in run.answers]
+        return [list(lane) for lane in run.answers], [one for feed in run.feeds for one in feed.extents()]
 
     def finish_stage(self, stage: Stage, lanes: list[list[Batch]]) -> list[list[Batch]]:
         """The end of a stage whose lanes were run elsewhere."""

@@ -118,11 +118,11 @@ class StageRun:
         self.current_lane = 0
         self.moved = threading.Condition(self.lock)
 
-    def restrict(self, lanes: range) -> None:
+    def restrict(self, lanes: range, start: int | None) -> None:
         """Before it runs: the others are run elsewhere, and the end as well."""
         self.ends = False
         for feed in self.feeds:
-            feed.restrict(lanes)
+            feed.restrict(lanes, start)
         self.finished = [done or lane not in lanes for lane, done in enumerate(self.finished)]
 
     # ---- the asking thread ----

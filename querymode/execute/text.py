@@ -3,7 +3,8 @@
 A lane that does not begin where its file does has to guess where its first row begins: behind the next line
 end. Inside of quotes that is wrong. So what a lane leaves is provisional until the lane before it has said
 where the next row begins: where that is another place, it is thrown away, and the lane is run again from
-there. Errors are provisional likewise. Only a lane that is settled counts as finished.
+there. Errors are provisional likewise. Only a lane that is settled counts as finished. Where lanes are run in
+several processes, whoever gathers them settles them (execute/lanes.py).
 
     lane 0      lane 1          lane 2                settled when    the lane before is, and
     ├───────────┼───────────────┼──────────┤                          its end is where this one began
@@ -19,6 +20,7 @@ from querymode import _abi
 from querymode._abi import OutputState
 from querymode.engine.instance import Cancelled
 from querymode.errors import QueryModeError, error
+from querymode.execute.batch import LaneExtent
 from querymode.execute.feeds import Feed
 from querymode.execute.files import FileReads, PieceReader
 
@@ -107,17 +109,6 @@ class TextReader(PieceReader):
         )
 
 
-class _Outcome:
-    """What became of a lane: where it began and ended, or how it failed."""
-
-    __slots__ = ("end", "failure", "start")
-
-    def __init__(self) -> None:
-        self.start: int | None = None
-        self.end: int | None = None
-        self.failure: QueryModeError | None = None
-
-
 class TextFeed(Feed):
     """Pieces of text files."""
 
@@ -125,22 +116,33 @@ class TextFeed(Feed):
         super().__init__(first, max(1, len(reads.table.lanes)))
         self.reads = reads
         self._settled = threading.Condition()
-        self._outcomes: dict[int, _Outcome] = {}
+        self._outcomes: dict[int, LaneExtent] = {}
         #: Lanes whose rows are known to be right.
         self._sure: set[int] = set()
+        #: Where lanes begin, as somebody else found out.
+        self._given: dict[int, int] = {}
+        #: The lanes between ours are run by others, and so is the check.
+        self._is_part = False
+
+    def restrict(self, lanes: range, start: int | None) -> None:
+        super().restrict(lanes, start)
+        self._is_part = True
+        if start is not None:
+            self._given[lanes.start] = start
+
+    def extents(self) -> list[LaneExtent]:
+        return [self._outcomes[lane] for lane in sorted(self._outcomes)]
 
     def _pieces(self, lane: int) -> tuple[Piece, ...]:
         lanes = self.reads.table.lanes
         return lanes[lane - self.first] if lanes else ()
 
     def _guesses(self, lane: int) -> bool:
-        """Whether its start depends on the lane before it."""
-        pieces = self._pieces(lane)
-        return bool(pieces) and not pieces[0].is_first
+        return self.reads.table.guesses_start(lane - self.first)
 
     def run(self, instance: Instance, query: int, sink: Sink) -> int:
         while (lane := sink.next_lane(instance, self)) is not None:
-            exact = None
+            exact = self._given.get(lane)
             if self._guesses(lane) and sink.streams:
                 exact = self._await_start(lane, sink)  # its rows may be gone before anybody could doubt them
             query = self._run_lane(instance, query, sink, lane, exact)
@@ -149,21 +151,27 @@ class TextFeed(Feed):
     def _run_lane(self, instance: Instance, query: int, sink: Sink, lane: int, exact: int | None) -> int:
         """Until it is settled, or provisional and well. A failure is awaited here: it may be nobody's."""
         outcome = self._read(instance, query, sink, lane, exact)
+        is_sure = exact is not None or not self._guesses(lane)
         if outcome.failure is not None:
-            if self._guesses(lane) and exact is None:
+            if not is_sure and self._is_part:
+                self._outcomes[lane] = outcome
+                sink.forget_lane(lane)
+                return sink.reopen(instance, query, self)
+            if not is_sure:
                 start = self._await_start(lane, sink)
                 if start != outcome.start:
                     sink.forget_lane(lane)
                     query = sink.reopen(instance, query, self)
                     return self._run_lane(instance, query, sink, lane, start)
             raise outcome.failure
-        again = self._settle(lane, outcome, sure=exact is not None or not self._guesses(lane), sink=sink)
+        again = self._settle(lane, outcome, sure=is_sure, sink=sink)
         for other, start in again:
             query = self._run_lane(instance, query, sink, other, start)
         return query
 
-    def _read(self, instance: Instance, query: int, sink: Sink, lane: int, exact: int | None) -> _Outcome:
-        outcome = _Outcome()
+    def _read(self, instance: Instance, query: int, sink: Sink, lane: int, exact: int | None) -> LaneExtent:
+        first: int | None = None
+        end: int | None = None
         for piece in self._pieces(lane):
             reader: TextReader | None = None
             try:
@@ -172,24 +180,21 @@ class TextFeed(Feed):
                 for output in reader.outputs():
                     state = OutputState(output.state)
                     sink.take_output(instance, query, output, lane)
-                start, outcome.end = reader.extent()
+                start, end = reader.extent()
+                first = start if first is None else first
             except QueryModeError as failure:
                 if reader is None or failure.code in ("MEMORY_EXCEEDED", "QUERY_TIMEOUT", "BUDGET_EXCEEDED"):
                     raise
                 start, _ = reader.extent()
-                outcome.failure = failure
+                return LaneExtent(lane, start if first is None else first, None, failure)
             finally:
                 if reader is not None:
                     reader.close()
-            if outcome.start is None:
-                outcome.start = start
-            if outcome.failure is not None:
-                return outcome
             if state == OutputState.DONE:
                 break
             exact = None
         sink.take_output(instance, query, instance.query_finish(query), lane)
-        return outcome
+        return LaneExtent(lane, first, end)
 
     # ---- the chain ----
 
@@ -205,7 +210,7 @@ class TextFeed(Feed):
             raise Cancelled("stopped")
         return end
 
-    def _settle(self, lane: int, outcome: _Outcome, *, sure: bool, sink: Sink) -> list[tuple[int, int]]:
+    def _settle(self, lane: int, outcome: LaneExtent, *, sure: bool, sink: Sink) -> list[tuple[int, int]]:
         """Notes what came of a lane. Those that have to be run again, from where."""
         settled: list[int] = []
         again: list[tuple[int, int]] = []
@@ -232,7 +237,7 @@ class TextFeed(Feed):
 
     def _is_known(self, lane: int) -> bool:
         """Whether a lane that guessed is done, and so is the one before it, for sure."""
-        is_open = lane in self._outcomes and lane not in self._sure
+        is_open = lane in self._outcomes and lane not in self._sure and not self._is_part
         return is_open and self._guesses(lane) and lane - 1 in self._sure
 
     # ---- what it cost ----

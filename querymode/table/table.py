@@ -76,6 +76,10 @@ class Table:
         """Rows of a lane, if they are known before it is read."""
         return None
 
+    def guesses_start(self, lane: int) -> bool:
+        """Whether only the lane before it can say where the lane's first row begins."""
+        return False
+
     @property
     def evidence(self) -> Evidence | None:
         """What is known of its pieces, and rules them out before they are read. None if nothing is."""

@@ -87,6 +87,9 @@ class TextTable(StoredTable):
     def lane_count(self) -> int:
         return len(self.lanes)
 
+    def guesses_start(self, lane: int) -> bool:
+        return bool(self.lanes) and not self.lanes[lane][0].is_first
+
     def with_columns(self, schema: Schema, places: Sequence[int]) -> Self:
         files = [file.with_places([file.places[index] for index in places]) for file in self.files]
         return type(self)(schema, self.format, files, self.name)

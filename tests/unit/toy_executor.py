@@ -10,11 +10,12 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 from querymode.execute.executor import Answer
-from querymode.execute.lanes import LaneBatch, finish, lane_count, run_lanes
+from querymode.execute.lanes import Again, LaneBatch, finish, lane_count, lanes_again, run_lanes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from querymode.execute.batch import LaneExtent
     from querymode.execute.executor import Export
     from querymode.execute.limits import Limits
     from querymode.execute.profile import Profile
@@ -25,8 +26,8 @@ MEMORY = 1 << 30
 
 def run_task(task: bytes) -> bytes:
     """In a child."""
-    stage, first, count, inputs, limits = pickle.loads(task)
-    return pickle.dumps(run_lanes(stage, first, count, inputs, limits, MEMORY))
+    stage, first, count, start, inputs, limits = pickle.loads(task)
+    return pickle.dumps(run_lanes(stage, first, count, inputs, limits, MEMORY, start))
 
 
 class ToyExecutor:
@@ -34,6 +35,8 @@ class ToyExecutor:
         self._children = multiprocessing.get_context("spawn").Pool(2)
         #: Lanes of every stage, by child.
         self.shares: list[tuple[int, int]] = []
+        #: Lanes that had to be run once more.
+        self.repeated: list[Again] = []
 
     def run(
         self, work: Work, limits: Limits, *, export: Export | None = None, profile: Profile | None = None
@@ -63,15 +66,23 @@ class ToyExecutor:
         count = lane_count(stage, {number: len(lanes) for number, lanes in inputs.items()})
         cut = count // 3
         self.shares.append((cut, count - cut))
-        tasks = [
-            pickle.dumps((stage, first, size, inputs, limits))
-            for first, size in ((0, cut), (cut, count - cut))
-            if size
-        ]
         lanes: list[list[LaneBatch]] = [[] for _ in range(count)]
-        for answer in self._children.map(run_task, tasks):
-            for item in pickle.loads(answer):
-                lanes[item.lane].append(item)
+        extents: dict[int, LaneExtent] = {}
+
+        def run(parts: list[tuple[int, int, int | None]]) -> None:
+            tasks = [pickle.dumps((stage, *part, inputs, limits)) for part in parts]
+            for answer in self._children.map(run_task, tasks):
+                done = pickle.loads(answer)
+                extents.update((extent.lane, extent) for extent in done.extents)
+                for item in done.batches:
+                    lanes[item.lane].append(item)
+
+        run([(first, size, None) for first, size in ((0, cut), (cut, count - cut)) if size])
+        while again := lanes_again(stage, lanes, extents, inputs):
+            self.repeated += again
+            for lane, _ in again:
+                lanes[lane].clear()
+            run([(lane, 1, start) for lane, start in again])
         return lanes
 
     def close(self) -> None:
