@@ -25,7 +25,7 @@ from querymode.engine.plan_bytes import with_builds
 from querymode.engine.pool import pool
 from querymode.errors import MemoryExceededError, error
 from querymode.execute.batch import Batch, drop_batches
-from querymode.execute.feeds import InputBlock, push_batches
+from querymode.execute.feeds import InputBlock, Refuted, push_batches
 from querymode.execute.kept import kept_count
 from querymode.stage.stage import Merged, Partitioned
 
@@ -116,6 +116,10 @@ class StageRun:
         #: Batches are taken while the query runs, of this lane now.
         self.streams = streams
         self.current_lane = 0
+        #: Lanes that may have begun at the wrong place, so that the reader does not get their rows yet, and
+        #: those that are still being read though they did.
+        self.provisional: set[int] = set()
+        self.refuted: set[int] = set()
         self.moved = threading.Condition(self.lock)
 
     def restrict(self, lanes: range, start: int | None) -> None:
@@ -186,7 +190,7 @@ class StageRun:
                 if self.current_lane == len(self.answers):
                     return None
                 waiting = self.answers[self.current_lane]
-                if waiting:
+                if waiting and self.current_lane not in self.provisional:
                     batch = waiting.popleft()
                     self.query.held -= batch.size
                     self.moved.notify_all()
@@ -410,6 +414,8 @@ class StageRun:
             return False
         rows = 0
         for lane, finished in enumerate(self.finished):
+            if lane in self.provisional:
+                return False
             rows += self.rows[lane]
             if rows >= self.stage.rows_needed:
                 return True
@@ -490,6 +496,7 @@ class StageRun:
     def lane_finished(self, lane: int) -> None:
         with self.moved:
             self.finished[lane] = True
+            self.provisional.discard(lane)
             if self.bound is not None:
                 self.bound.note([batch.data for batch in self.answers[lane]], self.rows[lane])
             self.moved.notify_all()
@@ -501,11 +508,31 @@ class StageRun:
             self.lanes_skipped += 1
             self.moved.notify_all()
 
+    def lane_provisional(self, lane: int) -> None:
+        """Of a stream: its rows wait until somebody knows whether they are right."""
+        with self.lock:
+            self.provisional.add(lane)
+
+    def lane_settled(self, lane: int) -> None:
+        """They are, though not all of them are here."""
+        with self.moved:
+            self.provisional.discard(lane)
+            self.moved.notify_all()
+
+    def lane_refuted(self, lane: int) -> None:
+        """They are not: whoever reads it is told so when it has the next ones."""
+        with self.moved:
+            self.refuted.add(lane)
+            self.moved.notify_all()
+
     def forget_lane(self, lane: int) -> None:
-        """What it left was not right; it is run again."""
+        """What it left was not right; it is run again, from where it begins."""
         self.let_go(self.answers[lane])
-        self.answers[lane].clear()
-        self.rows[lane] = 0
+        with self.lock:
+            self.answers[lane].clear()
+            self.rows[lane] = 0
+            self.provisional.discard(lane)
+            self.refuted.discard(lane)
 
     def reopen(self, instance: Instance, query: int, feed: Feed) -> int:
         """The same plan anew, for a query that failed."""
@@ -544,13 +571,15 @@ class StageRun:
     def _wait_for_reader(self, size: int, lane: int) -> None:
         """A stream's batch waits until what was handed out before leaves room for it."""
         room = max(self._waiting_size(), size)
-        while not self.stopped and self.query.held + size > room:
+        while not self.stopped and lane not in self.refuted and self.query.held + size > room:
             # The lane that is being read may always go on, or nothing would ever move.
             if lane == self.current_lane and not self.answers[lane]:
                 return
             self.moved.wait(CANCEL_POLL_SECONDS * 20)
         if self.stopped:
             raise Cancelled("stopped")
+        if lane in self.refuted:
+            raise Refuted
 
     def _waiting_size(self) -> int:
         """What may wait for a stream's reader. One worker is never ahead of it by more than a batch."""

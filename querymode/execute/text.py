@@ -3,8 +3,9 @@
 A lane that does not begin where its file does has to guess where its first row begins: behind the next line
 end. Inside of quotes that is wrong. So what a lane leaves is provisional until the lane before it has said
 where the next row begins: where that is another place, it is thrown away, and the lane is run again from
-there. Errors are provisional likewise. Only a lane that is settled counts as finished. Where lanes are run in
-several processes, whoever gathers them settles them (execute/lanes.py).
+there. Errors are provisional likewise. Only a lane that is settled counts as finished. A stream's lanes run
+ahead too, and their rows wait: they may go as soon as the lane before is settled, though not all are here.
+Where lanes are run in several processes, whoever gathers them settles them (execute/lanes.py).
 
     lane 0      lane 1          lane 2                settled when    the lane before is, and
     ├───────────┼───────────────┼──────────┤                          its end is where this one began
@@ -21,7 +22,7 @@ from querymode._abi import OutputState
 from querymode.engine.instance import Cancelled
 from querymode.errors import QueryModeError, error
 from querymode.execute.batch import LaneExtent
-from querymode.execute.feeds import Feed
+from querymode.execute.feeds import Feed, Refuted
 from querymode.execute.files import FileReads, PieceReader
 
 TYPE_CHECKING = False
@@ -119,6 +120,8 @@ class TextFeed(Feed):
         self._outcomes: dict[int, LaneExtent] = {}
         #: Lanes whose rows are known to be right.
         self._sure: set[int] = set()
+        #: Of a stream's lanes that are being read: where they began.
+        self._begun: dict[int, int] = {}
         #: Where lanes begin, as somebody else found out.
         self._given: dict[int, int] = {}
         #: The lanes between ours are run by others, and so is the check.
@@ -142,16 +145,23 @@ class TextFeed(Feed):
 
     def run(self, instance: Instance, query: int, sink: Sink) -> int:
         while (lane := sink.next_lane(instance, self)) is not None:
-            exact = self._given.get(lane)
-            if self._guesses(lane) and sink.streams:
-                exact = self._await_start(lane, sink)  # its rows may be gone before anybody could doubt them
-            query = self._run_lane(instance, query, sink, lane, exact)
+            query = self._run_lane(instance, query, sink, lane, self._known_start(lane))
         return query
+
+    def _known_start(self, lane: int) -> int | None:
+        with self._settled:
+            before = self._outcomes[lane - 1] if self._guesses(lane) and lane - 1 in self._sure else None
+        return self._given.get(lane) if before is None else before.end
 
     def _run_lane(self, instance: Instance, query: int, sink: Sink, lane: int, exact: int | None) -> int:
         """Until it is settled, or provisional and well. A failure is awaited here: it may be nobody's."""
-        outcome = self._read(instance, query, sink, lane, exact)
         is_sure = exact is not None or not self._guesses(lane)
+        if sink.streams and not is_sure:
+            sink.lane_provisional(lane)
+        try:
+            outcome = self._read(instance, query, sink, lane, exact)
+        except Refuted:
+            return self._run_again(instance, query, sink, lane, self._await_start(lane, sink))
         if outcome.failure is not None:
             if not is_sure and self._is_part:
                 self._outcomes[lane] = outcome
@@ -160,18 +170,25 @@ class TextFeed(Feed):
             if not is_sure:
                 start = self._await_start(lane, sink)
                 if start != outcome.start:
-                    sink.forget_lane(lane)
-                    query = sink.reopen(instance, query, self)
-                    return self._run_lane(instance, query, sink, lane, start)
+                    return self._run_again(instance, query, sink, lane, start)
             raise outcome.failure
         again = self._settle(lane, outcome, sure=is_sure, sink=sink)
         for other, start in again:
             query = self._run_lane(instance, query, sink, other, start)
         return query
 
+    def _run_again(self, instance: Instance, query: int, sink: Sink, lane: int, start: int) -> int:
+        """By a query that is in the middle of it."""
+        with self._settled:
+            self._begun.pop(lane, None)
+            sink.forget_lane(lane)
+        query = sink.reopen(instance, query, self)
+        return self._run_lane(instance, query, sink, lane, start)
+
     def _read(self, instance: Instance, query: int, sink: Sink, lane: int, exact: int | None) -> LaneExtent:
         first: int | None = None
         end: int | None = None
+        is_ahead = sink.streams and exact is None and self._guesses(lane)
         for piece in self._pieces(lane):
             reader: TextReader | None = None
             try:
@@ -179,6 +196,9 @@ class TextFeed(Feed):
                 state = OutputState.NEED_INPUT
                 for output in reader.outputs():
                     state = OutputState(output.state)
+                    if is_ahead and (start := reader.extent()[0]) is not None:
+                        self._begin(lane, start, sink)
+                        is_ahead = False
                     sink.take_output(instance, query, output, lane)
                 start, end = reader.extent()
                 first = start if first is None else first
@@ -210,12 +230,28 @@ class TextFeed(Feed):
             raise Cancelled("stopped")
         return end
 
+    def _begin(self, lane: int, start: int, sink: Sink) -> None:
+        """A stream's lane has guessed its start."""
+        with self._settled:
+            self._begun[lane] = start
+            self._judge(lane, sink)
+
+    def _judge(self, lane: int, sink: Sink) -> None:
+        """A lane that is being read, once the one before it is settled."""
+        if lane not in self._begun or lane - 1 not in self._sure:
+            return
+        if self._begun[lane] == self._outcomes[lane - 1].end:
+            sink.lane_settled(lane)
+        else:
+            sink.lane_refuted(lane)
+
     def _settle(self, lane: int, outcome: LaneExtent, *, sure: bool, sink: Sink) -> list[tuple[int, int]]:
         """Notes what came of a lane. Those that have to be run again, from where."""
         settled: list[int] = []
         again: list[tuple[int, int]] = []
         with self._settled:
             self._outcomes[lane] = outcome
+            self._begun.pop(lane, None)
             current = lane
             while sure or self._is_known(current):
                 if not sure:
@@ -232,6 +268,7 @@ class TextFeed(Feed):
                 current, sure = current + 1, False
             for one in settled:
                 sink.lane_finished(one)
+            self._judge(current, sink)
             self._settled.notify_all()
         return again
 

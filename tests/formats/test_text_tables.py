@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode, col
+from querymode.execute import stage_run
+from querymode.execute.stage_run import StageRun
 from querymode.table import text as text_module
 from tests.raises import raises_code
 
@@ -71,6 +73,40 @@ def test_same_rows_as_duckdb(tmp_path: Path, lanes: int, name: str, threads: int
     in_memory = QueryMode.from_csv(TEXTS[name]) if name.endswith("csv") else QueryMode.from_json(TEXTS[name])
     assert frame.to_arrow().equals(in_memory.to_arrow())
     assert pa.Table.from_batches(frame.stream()).equals(in_memory.to_arrow())
+
+
+@pytest.mark.parametrize("memory", ["256 MB", "4 GB"])
+def test_streams_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: str) -> None:
+    """Most lanes begin inside of quotes, where the text can be read too; with little memory they wait in the
+    middle for the reader."""
+    monkeypatch.setattr(text_module, "LANE_SIZE", 1 << 20)
+    monkeypatch.setattr(stage_run, "STREAM_PART", 64)
+    refuted: list[int] = []
+    refute = StageRun.lane_refuted
+
+    def noted(run: StageRun, lane: int) -> None:
+        refuted.append(lane)
+        refute(run, lane)
+
+    monkeypatch.setattr(StageRun, "lane_refuted", noted)
+    path = tmp_path / "t.csv"
+    note_text = "\n9,8" * 40 + "\n9,"
+    path.write_text("id,note\n" + "".join(f'{i},"{note_text}"\n' for i in range(60_000)))
+    seen = 0
+    for batch in QueryMode.local(threads=4, memory=memory).table(path).stream():
+        assert batch.column("id").to_pylist() == list(range(seen, seen + batch.num_rows))
+        assert set(batch.column("note").to_pylist()) == {note_text}
+        seen += batch.num_rows
+    assert seen == 60_000
+    assert refuted
+
+
+def test_a_stream_that_ends_early(tmp_path: Path, lanes: int) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(quoted())
+    session = QueryMode.local(threads=4)
+    assert next(session.table(path).stream()).column("id")[0].as_py() == 0
+    assert session.table(path).count() == ROWS
 
 
 @pytest.mark.parametrize("name", TEXTS)
