@@ -81,14 +81,14 @@ def test_streams_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mem
     middle for the reader."""
     monkeypatch.setattr(text_module, "LANE_SIZE", 1 << 20)
     monkeypatch.setattr(stage_run, "STREAM_PART", 64)
-    refuted: list[int] = []
-    refute = StageRun.lane_refuted
+    forgotten: list[int] = []
+    forget = StageRun.forget_lane
 
     def noted(run: StageRun, lane: int) -> None:
-        refuted.append(lane)
-        refute(run, lane)
+        forgotten.append(lane)
+        forget(run, lane)
 
-    monkeypatch.setattr(StageRun, "lane_refuted", noted)
+    monkeypatch.setattr(StageRun, "forget_lane", noted)
     path = tmp_path / "t.csv"
     note_text = "\n9,8" * 40 + "\n9,"
     path.write_text("id,note\n" + "".join(f'{i},"{note_text}"\n' for i in range(60_000)))
@@ -98,7 +98,7 @@ def test_streams_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mem
         assert set(batch.column("note").to_pylist()) == {note_text}
         seen += batch.num_rows
     assert seen == 60_000
-    assert refuted
+    assert forgotten
 
 
 def test_a_stream_that_ends_early(tmp_path: Path, lanes: int) -> None:
