@@ -22,12 +22,14 @@ usage: querymode "SELECT …" [OPTIONS] | COMMAND
     --threads N, --memory SIZE, --timeout SECONDS
   querymode head FILE      the first rows
   querymode count FILE     how many rows there are
-  querymode inspect FILE   schema, row groups, column chunks and pages of Parquet files
+  querymode inspect FILE   schema, row groups, column chunks and pages of Parquet files;
+                           dialect, columns and pieces of text files
   querymode demo           five queries over built-in data, with times
   querymode --version      version of the package, and of the engine inside it
   querymode --help         this text; querymode COMMAND --help tells more
 
-FILE of a command is a Parquet file, a folder, a pattern, or an http(s):// or s3:// URL; there may be several.
+FILE of a command is a Parquet, CSV or NDJSON file, a folder, a pattern, or an http(s):// or s3:// URL; there
+may be several.
 """
 
 
@@ -194,14 +196,14 @@ def _head(words: list[str]) -> None:
 
 
 def _count(words: list[str]) -> None:
-    options = _parser("count", "How many rows there are. Only footers are read.").parse_args(words)
+    options = _parser("count", "How many rows there are; of Parquet, footers say it.").parse_args(words)
     from querymode.cli.rows import run_count
 
     run_count(options.file, as_json=options.json)
 
 
 def _inspect(words: list[str]) -> None:
-    parser = _parser("inspect", "What Parquet files are made of, from their footers.")
+    parser = _parser("inspect", "What files are made of: Parquet by its footers, text by its first rows.")
     parser.add_argument(
         "--row-group", type=_natural, action="append", default=[], metavar="N", help="this row group, from 0"
     )

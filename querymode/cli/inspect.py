@@ -1,9 +1,11 @@
-"""`querymode inspect`: what Parquet files are made of."""
+"""`querymode inspect`: what files are made of; those of Parquet here, text in inspect_text.py."""
 
 from __future__ import annotations
 
 from itertools import islice
 
+from querymode.cli.cut_table import LINES_MAX, print_cut
+from querymode.cli.inspect_text import print_text_report, refuse_row_groups
 from querymode.cli.rows import open_table
 from querymode.errors import column_not_found, error
 from querymode.frame.report import report_of
@@ -18,8 +20,7 @@ if TYPE_CHECKING:
 
     from querymode.format.parquet.report import FileReport, SchemaNode, TableReport
 
-#: Lines of a list of files, nodes, row groups, chunks or pages, unless somebody picked them.
-LINES_MAX = 40
+#: Pages of a list, unless somebody picked them.
 PAGES_MAX = 10
 _BOUND_WIDTH = 32
 
@@ -64,6 +65,11 @@ class Picked:
 
 def run_inspect(paths: list[str], picked: Picked, *, as_json: bool) -> None:
     table = report_of(open_table(paths))
+    if table.kind == "text":
+        if picked.row_groups or picked.pages:
+            refuse_row_groups()
+        print_text_report(table, picked.columns, as_json=as_json)
+        return
     picked.check(table)
     if as_json:
         _print_json(table, picked)
@@ -115,7 +121,7 @@ def _row_group(report: FileReport, number: int, leaves: list[int], picked: Picke
 def _print_files(table: TableReport, picked: Picked) -> None:
     print(f"{table.file_count:,} files, {table.row_count:,} rows")
     print("\nschema")
-    _print_cut(
+    print_cut(
         ["column", "type"],
         [(printable(name), str(data_type)) for name, data_type in table.schema],
         [False, False],
@@ -127,7 +133,7 @@ def _print_files(table: TableReport, picked: Picked) -> None:
     ]
     rows = [(name, *(f"{number:,}" for number in counts)) for name, *counts in numbers]
     titles = ["file", "rows", "row groups", "bytes"]
-    _print_cut(titles, rows, [False, True, True, True], table.file_count)
+    print_cut(titles, rows, [False, True, True, True], table.file_count)
     if not picked.has_choice and not picked.pages:
         print("\ninspect one of them, or pick with --row-group or --column, to see row groups and columns")
         return
@@ -144,7 +150,7 @@ def _print_file(report: FileReport, picked: Picked) -> None:
     print(f"rows        {summary['row_count']:,} in {summary['row_group_count']:,} row groups")
     print(f"columns     {summary['column_count']:,} ({summary['leaf_count']:,} leaves)")
     print("\nschema")
-    _print_cut(
+    print_cut(
         ["column", "type", "physical type"],
         [row for node in report.schema for row in _schema_rows(node, picked)],
         [False, False, False],
@@ -155,7 +161,7 @@ def _print_file(report: FileReport, picked: Picked) -> None:
     titles = ["row group", "rows", "first row", "offset", "compressed", "uncompressed"]
     shown = groups if picked.row_groups else groups[: LINES_MAX + 1]
     rows = [[f"{number:,}" for number in report.row_group(group).values()] for group in shown]
-    _print_cut(titles, rows, [True] * 6, len(groups), whole=bool(picked.row_groups))
+    print_cut(titles, rows, [True] * 6, len(groups), whole=bool(picked.row_groups))
     _print_groups(report, groups, picked)
 
 
@@ -288,19 +294,3 @@ def _print_pages(report: FileReport, group: int, leaf: int, *, whole: bool) -> N
     print_table([*_PAGE_TITLES.values(), "crc"], rows, [*right, False])
     if len(rows) < len(pages):
         print("… and more; --row-group N with --column NAME lists all of a column, --json has all")
-
-
-def _print_cut(
-    titles: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    right: Sequence[bool],
-    count: int | None = None,
-    *,
-    whole: bool = False,
-) -> None:
-    """A table of at most so many lines. `count`: how many there would be."""
-    count = len(rows) if count is None else count
-    shown = rows if whole or count <= LINES_MAX else rows[:LINES_MAX]
-    print_table(titles, shown, right)
-    if len(shown) < count:
-        print(f"… {count - len(shown):,} more; --json has all")

@@ -8,10 +8,11 @@ from querymode.plan.nodes import Scan
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from querymode.format.parquet.report import TableReport
+    from querymode.format.text.report import TextTableReport
     from querymode.frame.frame import DataFrame
 
 
-def report_of(frame: DataFrame) -> TableReport:
+def report_of(frame: DataFrame) -> TableReport | TextTableReport:
     """Of a table as it was opened; a query, and a table in memory, have no files to tell of."""
     from querymode.format.registry import by_number
     from querymode.table.stored import StoredTable
@@ -19,5 +20,5 @@ def report_of(frame: DataFrame) -> TableReport:
     table = frame._node.source if isinstance(frame._node, Scan) else None
     if not isinstance(table, StoredTable):
         raise error("NOT_SUPPORTED", "only tables of files, as table() opens them, can be inspected")
-    report: TableReport = by_number(table.format).report(table)
+    report: TableReport | TextTableReport = by_number(table.format).report(table)
     return report

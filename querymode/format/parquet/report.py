@@ -22,7 +22,7 @@ from querymode.store.source import Touched
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
+    from typing import Any, Literal
 
     from querymode.engine.instance import Instance
     from querymode.format.parquet.flat_footer import Chunk, FlatFooter, Span
@@ -118,6 +118,8 @@ class _Records:
 
 class TableReport:
     """All files of a table."""
+
+    kind: Literal["parquet"] = "parquet"
 
     def __init__(self, table: FileTable) -> None:
         self.schema = table.schema

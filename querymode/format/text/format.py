@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from querymode.format.format import Found, Opening
     from querymode.format.text.head import Dialect, Head
+    from querymode.format.text.report import TextTableReport
     from querymode.store.source import ByteSource
+    from querymode.table.stored import StoredTable
     from querymode.table.text import TextTable
     from querymode.types import DataType
 
@@ -57,6 +59,11 @@ class _Text(Format):
             for text, places in zip(texts, united.places(), strict=True)
         ]
         return TextTable(united.schema(), self.number, files, name)
+
+    def report(self, table: StoredTable) -> TextTableReport:
+        from querymode.format.text.report import TextTableReport
+
+        return TextTableReport(table)  # type: ignore[arg-type]
 
 
 class Csv(_Text):

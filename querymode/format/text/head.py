@@ -74,6 +74,10 @@ class Head:
         #: Bytes that were looked at.
         self.size = size
 
+    def null_strings(self) -> list[str]:
+        """Fields that stand for NULL; where there are none, the empty one does."""
+        return [word.decode("utf-8", "replace") for word in _null_words(self.options)]
+
     def with_types(self, types: Mapping[str, DataType], name: str) -> None:
         """Columns get the types that somebody gave them."""
         if not types:
@@ -110,11 +114,17 @@ def sniff(format: FileFormat, head: bytes, dialect: Dialect, *, is_whole: bool) 
         raise
 
 
-def _columns_start(options: bytes) -> int:
-    at = OPTIONS.size
+def _null_words(options: bytes) -> list[bytes]:
+    found, at = [], OPTIONS.size
     for _ in range(OPTIONS.unpack_from(options)[6]):
-        at += 1 + options[at]
-    return at
+        end = at + 1 + options[at]
+        found.append(options[at + 1 : end])
+        at = end
+    return found
+
+
+def _columns_start(options: bytes) -> int:
+    return OPTIONS.size + sum(1 + len(word) for word in _null_words(options))
 
 
 def _columns_of(options: bytes) -> tuple[tuple[str, DataType], ...]:
