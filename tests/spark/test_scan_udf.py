@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import gzip
 import json
 import os
 import shutil
@@ -170,6 +171,44 @@ def test_counts_need_no_types(spark: SparkSession, paths: list[str]) -> None:
     scan = scan_udf(aggregate={"n": ("count", "*"), "mean": ("avg", "id")})
     answers = _path_column(spark, [*paths]).select(scan("path").alias("one")).agg({"one.n": "sum"})
     assert answers.collect()[0][0] == FILE_COUNT * ROW_COUNT
+
+
+def _write_text(number: int, path: Path) -> None:
+    """A quarter of the files is long enough for several lanes, which may begin inside of quotes."""
+    count = 150_000 if number == 0 else ROW_COUNT
+    notes = [f"a\n{one},b,c\n" + "x" * 80 for one in range(count)]
+    if path.suffix == ".csv":
+        text = "".join(f'{one},{one / 4},"{notes[one]}"\n' for one in range(count))
+        path.write_text(f"id,amount,note\n{text}")
+        return
+    rows = ({"id": one, "amount": one / 4, "note": notes[one]} for one in range(count))
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    path.write_bytes(gzip.compress(text.encode(), 1) if path.suffix == ".gz" else text.encode())
+
+
+@pytest.mark.parametrize("suffix", ["csv", "ndjson", "ndjson.gz"])
+def test_text_files(spark: SparkSession, tmp_path: Path, suffix: str) -> None:
+    texts = [tmp_path / f"part {number}.{suffix}" for number in range(FILE_COUNT)]
+    for number, path in enumerate(texts):
+        _write_text(number, path)
+    given = _path_column(spark, [str(path) for path in texts])
+    calls = {"n": ("count", "*"), "last": ("max", "id"), "total": ("sum", "amount"), "note": ("min", "note")}
+    found = given.select("path", scan_udf(aggregate=calls, example=texts[1])("path").alias("x")).collect()
+    for path, answer in ((Path(row["path"]), row["x"]) for row in found):
+        count = 150_000 if path == texts[0] else ROW_COUNT
+        expected = (count, count - 1, count * (count - 1) / 8, "a\n0,b,c\n" + "x" * 80)
+        assert (answer["n"], answer["last"], answer["total"], answer["note"]) == expected
+    scan = scan_udf(["id", "amount"], filter=("id", "lt", 2), schema="id int, amount double")
+    rows = given.select(functions.inline(scan("path"))).collect()
+    assert sorted(map(tuple, rows)) == sorted([(0, 0.0), (1, 0.25)] * FILE_COUNT)
+
+
+def test_text_that_does_not_fit_fails_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.csv"
+    path.write_text("id\n" + "".join(f"{number}\n" for number in range(100_000)) + "x\n")
+    scan = scan_udf(aggregate={"total": ("sum", "id")}, schema="total bigint")
+    with pytest.raises(PythonException, match=r"wrong\.csv.*types="):
+        _path_column(spark, [str(path)]).select(scan("path")).collect()
 
 
 # ---- the workers ----
