@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-VERSION = 6
+VERSION = 7
 PLAN_MAGIC = 1280331089
 QMCB_MAGIC = 1111706961
 TYPE_DEPTH_MAX = 32
@@ -457,10 +457,10 @@ EXPORTS = {
     "qm_query_profile": ("i32 i32", "i32"),
     "qm_text_open": ("i32 i32 i32 i32 i32 i32", "i32"),
     "qm_footer": ("i32 i32 i32 i32 i32 i32", "i32"),
-    "qm_file_open": ("i32 i32 i32", "i32"),
+    "qm_file_open": ("i32 i32 i32 i32", "i32"),
     "qm_file_close": ("i32", "i32"),
-    "qm_prune": ("i32 i32 i32 i32", "i32"),
-    "qm_bounds": ("i32 i32 i32 i32", "i32"),
+    "qm_prune": ("i32 i32 i32 i32 i32", "i32"),
+    "qm_bounds": ("i32 i32 i32 i32 i32", "i32"),
     "qm_scan_open": ("i32 i32 i32 i32 i32", "i32"),
     "qm_scan_step": ("i32 i32 i32 i32", "i32"),
     "qm_scan_close": ("i32", "i32"),

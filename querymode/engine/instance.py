@@ -174,10 +174,10 @@ class Instance:
         qm_query_profile: Callable[[int, int], int]
         qm_text_open: Callable[[int, int, int, int, int, int], int]
         qm_footer: Callable[[int, int, int, int, int, int], int]
-        qm_file_open: Callable[[int, int, int], int]
+        qm_file_open: Callable[[int, int, int, int], int]
         qm_file_close: Callable[[int], int]
-        qm_prune: Callable[[int, int, int, int], int]
-        qm_bounds: Callable[[int, int, int, int], int]
+        qm_prune: Callable[[int, int, int, int, int], int]
+        qm_bounds: Callable[[int, int, int, int, int], int]
         qm_scan_open: Callable[[int, int, int, int, int], int]
         qm_scan_extent: Callable[[int, int], int]
         qm_text_sniff: Callable[[int, int, int, int, int, int, int], int]
@@ -551,22 +551,22 @@ class Instance:
         self._check(self.qm_footer(format, address, size, low, high, self._output))
         return self._read_output()
 
-    def file_open(self, flat_footer: Buffer) -> int:
+    def file_open(self, flat_footer: Buffer, format: int = FileFormat.PARQUET) -> int:
         address, size = self.stage(flat_footer), memoryview(flat_footer).nbytes
-        self._check(self.qm_file_open(address, size, self._scratch + _HANDLE_OFFSET))
+        self._check(self.qm_file_open(format, address, size, self._scratch + _HANDLE_OFFSET))
         return self._handle()
 
     def file_close(self, file: int) -> None:
         self._check(self.qm_file_close(file))
 
-    def prune(self, query: int, request: Buffer) -> Output:
+    def prune(self, query: int, request: Buffer, format: int = FileFormat.PARQUET) -> Output:
         address, size = self.stage(request), memoryview(request).nbytes
-        self._check(self.qm_prune(query, address, size, self._output))
+        self._check(self.qm_prune(query, format, address, size, self._output))
         return self._read_output()
 
-    def bounds(self, query: int, request: Buffer) -> Output:
+    def bounds(self, query: int, request: Buffer, format: int = FileFormat.PARQUET) -> Output:
         address, size = self.stage(request), memoryview(request).nbytes
-        self._check(self.qm_bounds(query, address, size, self._output))
+        self._check(self.qm_bounds(query, format, address, size, self._output))
         return self._read_output()
 
     def leaf_bounds(self, file: int, leaf: int) -> Output:

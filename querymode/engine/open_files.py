@@ -28,6 +28,6 @@ def open_file(instance: Instance, format: FileFormat, footer: Described) -> int:
         while len(files) >= OPEN_FILES_MAX:
             oldest = next(iter(files))
             instance.file_close(files.pop(oldest)[0])
-        found = (instance.file_open(footer.blob), footer)
+        found = (instance.file_open(footer.blob, format), footer)
     files[id(footer)] = found
     return found[0]

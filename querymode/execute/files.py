@@ -1,5 +1,5 @@
 """Feeds pieces of files into queries: the host's half of a scan. The engine says which bytes it lacks
-(wasm/src/scan.zig), this room reads them straight into the engine's memory.
+(wasm/src/scan/driver.zig), this room reads them straight into the engine's memory.
 
 While one piece is decoded, the next one's first bytes are on their way. Evidence rules out pieces before
 anything is opened; pages are the engine's own business.

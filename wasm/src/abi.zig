@@ -14,7 +14,7 @@
 const std = @import("std");
 
 /// Raised whenever a door, a struct, an enum value or the plan's wire form changes.
-pub const version: u32 = 6;
+pub const version: u32 = 7;
 
 pub const plan_magic: u32 = 0x4C504D51; // "QMPL"
 pub const qmcb_magic: u32 = 0x42434D51; // "QMCB"
@@ -472,7 +472,7 @@ pub const TextSniffed = extern struct {
 
 /// Opens a scan of a piece of a text file (`qm_scan_open` with `FileFormat.csv` or `.ndjson`). Followed by
 /// `options_size` bytes of `TextOptions` and what goes with them, all columns of the file among it, and a place
-/// for each column of the plan's input (scan_request.zig), where a number is one of these columns.
+/// for each column of the plan's input (scan/request.zig), where a number is one of these columns.
 ///
 /// A row belongs to the piece that it begins in: `start` ≤ its first byte < `end`. The scan asks for bytes in
 /// windows, one behind the other, and beyond `end` as far as its last row reaches. Where `start` is not exact,
@@ -504,7 +504,7 @@ pub const ScanExtent = extern struct {
     row_count: u64,
 };
 
-/// Opens a scan of one row group; the columns follow (scan_request.zig).
+/// Opens a scan of one row group; the columns follow (scan/request.zig).
 pub const ScanRequest = extern struct {
     /// Of `qm_file_open`.
     file: u32,
@@ -526,7 +526,7 @@ pub const place_missing: u32 = 0xFFFF_FFFE;
 pub const place_unknown: u32 = 0xFFFF_FFFD;
 
 /// What is known of a column in a row group or a page: the columns of a plan over statistics, in this order
-/// (prune.zig).
+/// (scan/bounds.zig).
 pub const Statistic = enum(u8) { min = 0, max = 1, nulls = 2, nan = 3, rows = 4, min_exact = 5, max_exact = 6 };
 
 /// Of `merge`: rows from a bound on, rows before a bound.
@@ -747,14 +747,14 @@ pub const Exports = struct {
     /// A file's footer, as the file has it, to the flat form that `qm_file_open` takes and caches keep.
     /// The result stays until the next call. `file_size` is given as its low and high half.
     pub const qm_footer = fn (format: u32, address: u32, size: u32, file_size_low: u32, file_size_high: u32, out: u32) callconv(.c) Status;
-    /// Copies a flat footer; writes the handle (u32) to `out`.
-    pub const qm_file_open = fn (address: u32, size: u32, out: u32) callconv(.c) Status;
+    /// Copies what the host keeps of a file of a `FileFormat`, a flat footer; writes the handle (u32) to `out`.
+    pub const qm_file_open = fn (format: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
     pub const qm_file_close = fn (file: u32) callconv(.c) Status;
-    /// Which row groups may match, by `query` over their statistics: one byte each, 0 or 1, of all
-    /// files of the request (scan_request.zig). They stay until the next call.
-    pub const qm_prune = fn (query: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
+    /// Which pieces may match, by `query` over their statistics: one byte each, 0 or 1, of all files of the
+    /// request (scan/request.zig), which are of one `FileFormat`. They stay until the next call.
+    pub const qm_prune = fn (query: u32, format: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
     /// The same statistics as rows of the query: what MIN and MAX of whole tables are answered from.
-    pub const qm_bounds = fn (query: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
+    pub const qm_bounds = fn (query: u32, format: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
     /// Starts reading a row group or a piece of text into a query; writes the handle (u32) to `out`.
     /// `format` is a `FileFormat`, and the request its `ScanRequest` or `TextScanRequest`. The query and the
     /// file must stay open until the scan is closed.
@@ -770,7 +770,7 @@ pub const Exports = struct {
     /// `TextSniffed` and what follows it until the next call. `too_large`: more bytes are needed to tell.
     pub const qm_text_sniff = fn (format: u32, address: u32, size: u32, options: u32, options_size: u32, is_whole: u32, out: u32) callconv(.c) Status;
     /// What the statistics of a leaf, nested or not, say of each row group: one row each, with the
-    /// columns of prune.zig; text comes as binary, since bounds may be cut inside a character. Stays
+    /// columns of scan/bounds.zig; text comes as binary, since bounds may be cut inside a character. Stays
     /// until the next call.
     pub const qm_leaf_bounds = fn (file: u32, leaf: u32, out: u32) callconv(.c) Status;
     /// The pages whose headers lie in the bytes, the first of which begins one

@@ -15,9 +15,11 @@ const flatten = @import("format/parquet/flatten.zig");
 const page_list = @import("format/parquet/page_list.zig");
 const pipeline = @import("pipeline.zig");
 const plan_module = @import("plan/plan.zig");
-const prune = @import("prune.zig");
-const scan_module = @import("scan.zig");
-const scan_request = @import("scan_request.zig");
+const bounds_module = @import("scan/bounds.zig");
+const driver = @import("scan/driver.zig");
+const evidence = @import("format/evidence.zig");
+const reader = @import("format/reader.zig");
+const scan_request = @import("scan/request.zig");
 const qmcb = @import("qmcb.zig");
 const schema = @import("core/schema.zig");
 const text_options = @import("format/text/options.zig");
@@ -25,14 +27,14 @@ const text_scan = @import("text_scan.zig");
 const text_sniff = @import("text_sniff.zig");
 const Arena = @import("core/arena.zig").Arena;
 const Cursor = @import("core/cursor.zig").Cursor;
-const File = @import("format/parquet/file.zig").File;
+const File = reader.File;
 const JoinTable = @import("lookup/join_table.zig").JoinTable;
 const Segment = @import("format/segments.zig").Segment;
 const Text = @import("text_memory.zig").Text;
 const TextScan = @import("text_scan.zig").TextScan;
 const Status = abi.Status;
 
-const Error = pipeline.Error || qmcb.Error || batch_import.Error || text_scan.Error || scan_module.Error ||
+const Error = pipeline.Error || qmcb.Error || batch_import.Error || text_scan.Error || driver.Error ||
     scan_request.Error || flatten.Error || page_list.Error || error{InvalidHandle};
 
 /// Every error of every room has its Status here; a new one does not compile until it has.
@@ -113,7 +115,7 @@ const ImportedBatch = struct {
 
 /// A scan, with the handles it was opened with: they must still stand for the same objects.
 const OpenScan = struct {
-    scan: union(enum) { parquet: *scan_module.Scan, text: *TextScan },
+    scan: union(enum) { piece: *driver.Scan, text: *TextScan },
     query: u32,
     file: u32 = 0,
     prune: u32 = 0,
@@ -126,7 +128,7 @@ const Object = union(enum) {
     batch: *ImportedBatch,
     query: *pipeline.Query,
     text: *Text,
-    file: *File,
+    file: File,
     scan: *OpenScan,
 };
 
@@ -391,6 +393,10 @@ fn keep_answer(bytes: []const u8) Error!void {
     answer = copy;
 }
 
+fn file_format(number: u32) Error!abi.FileFormat {
+    return std.enums.fromInt(abi.FileFormat, number) orelse error.InvalidHandle;
+}
+
 fn footer(format: u32, address: u32, size: u32, file_size: u64, out: u32) Error!void {
     if (format != @backingInt(abi.FileFormat.parquet)) return error.InvalidHandle; // text has none
     var arena: Arena = .init(heap.engine_allocator());
@@ -404,18 +410,18 @@ pub fn qm_footer(format: u32, address: u32, size: u32, file_size_low: u32, file_
     return status(footer(format, address, size, @as(u64, file_size_high) << 32 | file_size_low, out));
 }
 
-fn file_open(address: u32, size: u32, out: u32) Error!void {
-    const file = try File.open(heap.engine_allocator(), try input(address, size));
+fn file_open(format: u32, address: u32, size: u32, out: u32) Error!void {
+    const file = try File.open(heap.engine_allocator(), try file_format(format), try input(address, size));
     errdefer file.close();
     try hand_over(.{ .file = file }, out);
 }
 
-pub fn qm_file_open(address: u32, size: u32, out: u32) callconv(.c) Status {
+pub fn qm_file_open(format: u32, address: u32, size: u32, out: u32) callconv(.c) Status {
     interrupt.forget();
-    return status(file_open(address, size, out));
+    return status(file_open(format, address, size, out));
 }
 
-fn file_of(handle: u32) Error!*File {
+fn file_of(handle: u32) Error!File {
     const slot = try slot_of(handle);
     return if (slot.object == .file) slot.object.file else error.InvalidHandle;
 }
@@ -439,23 +445,24 @@ fn prune_filter(query: *const pipeline.Query) Error!*const @import("plan/express
 }
 
 fn bound_types(arena: std.mem.Allocator, query: *const pipeline.Query) Error![]schema.DataType {
-    const types = try arena.alloc(schema.DataType, query.plan.input.len / prune.bound_columns);
-    for (types, 0..) |*data_type, i| data_type.* = query.plan.input[i * prune.bound_columns].type;
+    const types = try arena.alloc(schema.DataType, query.plan.input.len / evidence.bound_columns);
+    for (types, 0..) |*data_type, i| data_type.* = query.plan.input[i * evidence.bound_columns].type;
     return types;
 }
 
 /// The files of a request over statistics, one after the other, with their batches of bounds.
 const BoundFiles = struct {
     query: *pipeline.Query,
+    format: abi.FileFormat,
     cursor: Cursor,
     left: u32,
 
-    fn init(query: *pipeline.Query, bytes: []const u8) Error!BoundFiles {
+    fn init(query: *pipeline.Query, format: u32, bytes: []const u8) Error!BoundFiles {
         var cursor: Cursor = .init(bytes);
         const left = try cursor.read_int(u32);
-        const columns = @as(u64, try cursor.read_int(u32)) * prune.bound_columns;
+        const columns = @as(u64, try cursor.read_int(u32)) * evidence.bound_columns;
         if (columns != query.plan.input.len) return error.InvalidPlan;
-        return .{ .query = query, .cursor = cursor, .left = left };
+        return .{ .query = query, .format = try file_format(format), .cursor = cursor, .left = left };
     }
 
     fn next(self: *BoundFiles, arena: std.mem.Allocator) Error!?column_module.Batch {
@@ -465,24 +472,24 @@ const BoundFiles = struct {
         // A file that is open already comes as address 0 and its handle.
         const address = try self.cursor.read_int(u32);
         const size = try self.cursor.read_int(u32);
-        const file = if (address == 0) try file_of(size) else try File.open(arena, try input(address, size));
+        const file = if (address == 0) try file_of(size) else try File.open(arena, self.format, try input(address, size));
         const bindings = try scan_request.read_bindings(arena, &self.cursor, self.query.plan.input, file);
-        const columns = try prune.group_columns(arena, file, bindings, try bound_types(arena, self.query));
-        return .{ .row_count = file.footer.row_group_count, .columns = columns };
+        const columns = try bounds_module.piece_columns(arena, file, bindings, try bound_types(arena, self.query));
+        return .{ .row_count = file.piece_count(), .columns = columns };
     }
 };
 
-fn prune_files(handle: u32, address: u32, size: u32, out: u32) Error!void {
+fn prune_files(handle: u32, format: u32, address: u32, size: u32, out: u32) Error!void {
     const gpa = heap.engine_allocator();
     const query = try query_of(handle);
     const predicate = try prune_filter(query);
-    var files: BoundFiles = try .init(query, try input(address, size));
+    var files: BoundFiles = try .init(query, format, try input(address, size));
     var kept: std.ArrayList(u8) = .empty;
     defer kept.deinit(gpa);
     var arena: Arena = .init(gpa);
     defer arena.deinit();
     while (try files.next(arena.allocator())) |batch| {
-        const bits = try prune.survivors(arena.allocator(), predicate, batch.columns, batch.row_count);
+        const bits = try bounds_module.survivors(arena.allocator(), predicate, batch.columns, batch.row_count);
         for (0..batch.row_count) |i| try kept.append(gpa, @intFromBool(bitmap.get(bits.ptr, i)));
         _ = arena.reset(.retain_capacity);
     }
@@ -490,14 +497,14 @@ fn prune_files(handle: u32, address: u32, size: u32, out: u32) Error!void {
     try write_output(out, .{ .bytes = answer, .state = .done });
 }
 
-pub fn qm_prune(query: u32, address: u32, size: u32, out: u32) callconv(.c) Status {
+pub fn qm_prune(query: u32, format: u32, address: u32, size: u32, out: u32) callconv(.c) Status {
     interrupt.forget();
-    return status(prune_files(query, address, size, out));
+    return status(prune_files(query, format, address, size, out));
 }
 
-fn push_bounds(handle: u32, address: u32, size: u32, out: u32) Error!void {
+fn push_bounds(handle: u32, format: u32, address: u32, size: u32, out: u32) Error!void {
     const query = try query_of(handle);
-    var files: BoundFiles = try .init(query, try input(address, size));
+    var files: BoundFiles = try .init(query, format, try input(address, size));
     var arena: Arena = .init(heap.engine_allocator());
     defer arena.deinit();
     while (try files.next(arena.allocator())) |batch| {
@@ -507,9 +514,9 @@ fn push_bounds(handle: u32, address: u32, size: u32, out: u32) Error!void {
     try write_output(out, query.hand_over());
 }
 
-pub fn qm_bounds(query: u32, address: u32, size: u32, out: u32) callconv(.c) Status {
+pub fn qm_bounds(query: u32, format: u32, address: u32, size: u32, out: u32) callconv(.c) Status {
     interrupt.forget();
-    return status(push_bounds(query, address, size, out));
+    return status(push_bounds(query, format, address, size, out));
 }
 
 // ---- looking into files ----
@@ -526,16 +533,18 @@ fn answer_batch(names: []const []const u8, batch: column_module.Batch, out: u32)
 }
 
 fn leaf_bounds(handle: u32, leaf: u32, out: u32) Error!void {
-    const file = try file_of(handle);
+    const file = switch ((try file_of(handle)).of) {
+        .parquet => |parquet| parquet,
+    };
     if (leaf >= file.leaves.len) return error.InvalidHandle;
     var arena: Arena = .init(heap.engine_allocator());
     defer arena.deinit();
-    const columns = try prune.group_columns(arena.allocator(), file, &.{.{ .leaf = leaf }}, &.{file.leaves[leaf].type});
-    for (columns) |*column| if (column.type.tag == .utf8) {
+    var columns = try file.leaf_bounds(arena.allocator(), leaf);
+    for (&columns) |*column| if (column.type.tag == .utf8) {
         column.type = .of(.binary);
     };
     const names = comptime std.meta.fieldNames(abi.Statistic);
-    try answer_batch(names, .{ .row_count = file.footer.row_group_count, .columns = columns }, out);
+    try answer_batch(names, .{ .row_count = file.piece_count(), .columns = &columns }, out);
 }
 
 pub fn qm_leaf_bounds(file: u32, leaf: u32, out: u32) callconv(.c) Status {
@@ -558,9 +567,9 @@ pub fn qm_pages(format: u32, address: u32, size: u32, out: u32) callconv(.c) Sta
 // ---- scans ----
 
 fn scan_open(query: u32, format: u32, address: u32, size: u32, out: u32) Error!void {
-    switch (std.enums.fromInt(abi.FileFormat, format) orelse return error.InvalidHandle) {
-        .parquet => try scan_open_group(query, address, size, out),
+    switch (try file_format(format)) {
         .csv, .ndjson => |known| try scan_open_text(query, known, address, size, out),
+        else => try scan_open_piece(query, address, size, out),
     }
 }
 
@@ -580,7 +589,7 @@ fn scan_open_text(query_handle: u32, format: abi.FileFormat, address: u32, size:
     try hand_over(.{ .scan = open }, out);
 }
 
-fn scan_open_group(query_handle: u32, address: u32, size: u32, out: u32) Error!void {
+fn scan_open_piece(query_handle: u32, address: u32, size: u32, out: u32) Error!void {
     const gpa = heap.engine_allocator();
     const query = try query_of(query_handle);
     var arena: Arena = .init(gpa);
@@ -588,15 +597,15 @@ fn scan_open_group(query_handle: u32, address: u32, size: u32, out: u32) Error!v
     var cursor: Cursor = .init(try input(address, size));
     const request = try scan_request.read_header(&cursor);
     const file = try file_of(request.file);
-    if (request.row_group >= file.footer.row_group_count) return error.InvalidHandle;
+    if (request.row_group >= file.piece_count()) return error.InvalidHandle;
     const inputs = try scan_request.read_inputs(arena.allocator(), &cursor, query.plan.input, file);
     const pruning = if (request.prune == 0) null else try scan_prune(arena.allocator(), &cursor, request.prune, file);
     if (request.prune != 0 and request.range_count != 0) return error.InvalidPlan;
-    const row_count = file.footer.row_group(request.row_group).row_count;
+    const row_count = file.piece_rows(request.row_group);
     const open = try gpa.create(OpenScan);
     errdefer gpa.destroy(open);
-    const scan: *scan_module.Scan = try .open(gpa, query, file, inputs, pruning, .{
-        .row_group = request.row_group,
+    const scan: *driver.Scan = try .open(gpa, query, file, inputs, pruning, .{
+        .piece = request.row_group,
         .window_size = request.window_size,
         .verify_crc = request.flags & abi.scan_verify_crc != 0,
         .filter_first = request.flags & abi.scan_filter_first != 0,
@@ -604,11 +613,11 @@ fn scan_open_group(query_handle: u32, address: u32, size: u32, out: u32) Error!v
         .ranges = try scan_request.read_ranges(arena.allocator(), &cursor, request.range_count, row_count),
     });
     errdefer scan.close();
-    open.* = .{ .scan = .{ .parquet = scan }, .query = query_handle, .file = request.file, .prune = request.prune };
+    open.* = .{ .scan = .{ .piece = scan }, .query = query_handle, .file = request.file, .prune = request.prune };
     try hand_over(.{ .scan = open }, out);
 }
 
-fn scan_prune(arena: std.mem.Allocator, cursor: *Cursor, handle: u32, file: *const File) Error!scan_module.Prune {
+fn scan_prune(arena: std.mem.Allocator, cursor: *Cursor, handle: u32, file: File) Error!bounds_module.Prune {
     const query = try query_of(handle);
     return .{
         .predicate = try prune_filter(query),
@@ -630,7 +639,7 @@ fn scan_of(handle: u32) Error!*OpenScan {
         inline else => |scan| scan.query,
     };
     if (try query_of(open.query) != query) return error.InvalidHandle;
-    if (open.scan == .parquet and try file_of(open.file) != open.scan.parquet.file) return error.InvalidHandle;
+    if (open.scan == .piece and !open.scan.piece.file.eql(try file_of(open.file))) return error.InvalidHandle;
     if (open.prune != 0) _ = try query_of(open.prune);
     return open;
 }
@@ -643,7 +652,7 @@ fn scan_step(handle: u32, segments: u32, count: u32, out: u32) Error!void {
         const segment = std.mem.bytesToValue(abi.Segment, bytes[i * @sizeOf(abi.Segment) ..][0..@sizeOf(abi.Segment)]);
         const brought: Segment = .{ .offset = segment.offset, .bytes = try input(segment.address, segment.size) };
         switch (open.scan) {
-            .parquet => |scan| try scan.add_segment(segment.owner, brought),
+            .piece => |scan| try scan.add_segment(segment.owner, brought),
             .text => |scan| try scan.add_segment(brought),
         }
     }
@@ -654,7 +663,7 @@ fn scan_step(handle: u32, segments: u32, count: u32, out: u32) Error!void {
     switch (progress) {
         .need_bytes => {
             switch (open.scan) {
-                .parquet => |scan| try write_needs(open, scan),
+                .piece => |scan| try write_needs(open, scan),
                 .text => |scan| try write_text_need(open, scan),
             }
             try write_output(out, .{ .bytes = open.needs.items, .state = .need_bytes });
@@ -685,26 +694,27 @@ fn write_text_need(open: *OpenScan, scan: *const TextScan) Error!void {
     try open.needs.appendSlice(gpa, std.mem.asBytes(&wire));
 }
 
-fn plan_bits(scan: *const scan_module.Scan) u32 {
-    const bits: u32 = switch (scan.stage) {
-        .plan => abi.plan_round,
-        .done => abi.plan_last,
-        else => return 0,
-    };
-    return if (scan.is_unsure()) bits | abi.plan_unsure else bits;
-}
+/// Addresses of the segments that a scan still uses.
+const Live = struct {
+    gpa: std.mem.Allocator,
+    addresses: std.ArrayList(u32) = .empty,
 
-fn write_needs(open: *OpenScan, scan: *const scan_module.Scan) Error!void {
+    pub fn segment(self: *Live, used: Segment) error{OutOfMemory}!void {
+        try self.addresses.append(self.gpa, @intCast(@intFromPtr(used.bytes.ptr)));
+    }
+};
+
+fn write_needs(open: *OpenScan, scan: *const driver.Scan) Error!void {
     const gpa = heap.engine_allocator();
     open.needs.clearRetainingCapacity();
-    var live: std.ArrayList(u32) = .empty;
-    defer live.deinit(gpa);
-    for (scan.leaves) |*leaf| for (leaf.segments.list.items) |segment| try live.append(gpa, @intCast(@intFromPtr(segment.bytes.ptr)));
+    var live: Live = .{ .gpa = gpa };
+    defer live.addresses.deinit(gpa);
+    try scan.reader.each_segment(&live);
     const header: abi.NeedHeader = .{
         .need_count = @intCast(scan.needs.items.len),
-        .live_count = @intCast(live.items.len),
-        .plan = plan_bits(scan),
-        .is_index = @intFromBool(scan.stage == .indexes or scan.stage == .blooms),
+        .live_count = @intCast(live.addresses.items.len),
+        .plan = scan.plan_bits(),
+        .is_index = @intFromBool(scan.needs_evidence()),
     };
     try open.needs.appendSlice(gpa, std.mem.asBytes(&header));
     for (scan.needs.items) |need| {
@@ -715,7 +725,7 @@ fn write_needs(open: *OpenScan, scan: *const scan_module.Scan) Error!void {
         };
         try open.needs.appendSlice(gpa, std.mem.asBytes(&wire));
     }
-    try open.needs.appendSlice(gpa, std.mem.sliceAsBytes(live.items));
+    try open.needs.appendSlice(gpa, std.mem.sliceAsBytes(live.addresses.items));
 }
 
 pub fn qm_scan_step(scan: u32, segments: u32, count: u32, out: u32) callconv(.c) Status {

@@ -18,9 +18,12 @@ const metadata = @import("format/parquet/metadata.zig");
 const page_list = @import("format/parquet/page_list.zig");
 const pipeline = @import("pipeline.zig");
 const plan_module = @import("plan/plan.zig");
-const prune = @import("prune.zig");
+const bounds = @import("scan/bounds.zig");
+const columns_module = @import("scan/columns.zig");
+const evidence = @import("format/evidence.zig");
 const qmcb = @import("qmcb.zig");
-const scan_module = @import("scan.zig");
+const driver = @import("scan/driver.zig");
+const segments = @import("format/segments.zig");
 const schema = @import("core/schema.zig");
 const statistics = @import("format/parquet/statistics.zig");
 const Allocator = std.mem.Allocator;
@@ -30,10 +33,10 @@ const Cursor = @import("core/cursor.zig").Cursor;
 const DataType = schema.DataType;
 const File = @import("format/parquet/file.zig").File;
 const Query = pipeline.Query;
-const Scan = scan_module.Scan;
+const Scan = driver.Scan;
 const assert = std.debug.assert;
 
-pub const Error = scan_module.Error || flatten.Error;
+pub const Error = driver.Error || flatten.Error;
 
 pub const Options = struct {
     /// Bytes of a chunk that are asked for at once.
@@ -99,6 +102,16 @@ pub fn detail() []const u8 {
 
 const Held = struct { bytes: []u8 };
 
+/// Segments that a scan still knows.
+const Used = struct {
+    gpa: Allocator,
+    known: std.AutoHashMapUnmanaged([*]const u8, void) = .empty,
+
+    pub fn segment(self: *Used, used: segments.Segment) error{OutOfMemory}!void {
+        try self.known.put(self.gpa, used.bytes.ptr, {});
+    }
+};
+
 const Reading = struct {
     gpa: Allocator,
     host: Allocator,
@@ -120,9 +133,9 @@ const Reading = struct {
         const pruning: ?*Query = if (filter) |chosen| try .open(self.gpa, try write_prune_plan(arena.allocator(), chosen), &.{}) else null;
         defer if (pruning) |open| open.close();
         if (pruning) |open| try self.look_around(arena.allocator(), open, filter.?);
-        const prune_by: ?scan_module.Prune = if (pruning) |open| .{
+        const prune_by: ?bounds.Prune = if (pruning) |open| .{
             .predicate = open.plan.nodes[0].predicate().?,
-            .bindings = &.{.{ .leaf = filter.?.leaf }},
+            .bindings = &.{.{ .place = filter.?.column }},
             .probes = try write_probes(arena.allocator(), &filter.?),
             .types = &.{filter.?.type},
         } else null;
@@ -137,8 +150,8 @@ const Reading = struct {
     /// What `qm_prune` and `qm_pages` do.
     fn look_around(self: *Reading, arena: Allocator, pruning: *Query, filter: Filter) Error!void {
         const file = self.file;
-        const columns = try prune.group_columns(arena, file, &.{.{ .leaf = filter.leaf }}, &.{filter.type});
-        _ = try prune.survivors(arena, pruning.plan.nodes[0].predicate().?, columns, file.footer.row_group_count);
+        const columns = try bounds.piece_columns(arena, .{ .of = .{ .parquet = file } }, &.{.{ .place = filter.column }}, &.{filter.type});
+        _ = try bounds.survivors(arena, pruning.plan.nodes[0].predicate().?, columns, file.footer.row_group_count);
         defer self.release_all();
         for (0..@min(file.footer.row_group_count, 4)) |group| {
             const chunk = file.footer.chunk(@intCast(group), filter.leaf);
@@ -150,12 +163,12 @@ const Reading = struct {
         }
     }
 
-    fn read_row_group(self: *Reading, arena: Allocator, query: *Query, pruning: ?scan_module.Prune, group: u32, plan_only: bool) Error!void {
-        const inputs = try arena.alloc(scan_module.Input, self.file.nodes.len);
-        for (inputs, 0..) |*input, node| input.* = .{ .node = @intCast(node) };
+    fn read_row_group(self: *Reading, arena: Allocator, query: *Query, pruning: ?bounds.Prune, group: u32, plan_only: bool) Error!void {
+        const inputs = try arena.alloc(columns_module.Input, self.file.nodes.len);
+        for (inputs, 0..) |*input, node| input.* = .{ .place = @intCast(node) };
         defer self.release_all();
-        const scan: *Scan = try .open(self.gpa, query, self.file, inputs, pruning, .{
-            .row_group = group,
+        const scan: *Scan = try .open(self.gpa, query, .{ .of = .{ .parquet = self.file } }, inputs, pruning, .{
+            .piece = group,
             .window_size = self.options.window_size,
             .verify_crc = self.options.verify_crc,
             .filter_first = self.options.filter_first,
@@ -206,12 +219,12 @@ const Reading = struct {
 
     /// Frees what no reader of the scan knows any more.
     fn release_forgotten(self: *Reading, scan: *const Scan) error{OutOfMemory}!void {
-        var known: std.AutoHashMapUnmanaged([*]const u8, void) = .empty;
-        defer known.deinit(self.gpa);
-        for (scan.leaves) |*leaf| for (leaf.segments.list.items) |segment| try known.put(self.gpa, segment.bytes.ptr, {});
+        var used: Used = .{ .gpa = self.gpa };
+        defer used.known.deinit(self.gpa);
+        try scan.reader.each_segment(&used);
         var kept: usize = 0;
         for (self.held.items) |held| {
-            if (!known.contains(held.bytes.ptr)) {
+            if (!used.known.contains(held.bytes.ptr)) {
                 self.host.free(held.bytes);
                 continue;
             }
@@ -397,11 +410,11 @@ fn write_plan(arena: Allocator, file: *const File, filter: ?Filter) error{OutOfM
     return writer.bytes.items;
 }
 
-/// The same filter over min, max, null_count, nan_possible, row_count and so on, as querymode/prune.py has it.
+/// The same filter over min, max, null_count, nan_possible, row_count and so on, as querymode/plan/prune.py has it.
 fn write_prune_plan(arena: Allocator, filter: Filter) error{OutOfMemory}![]const u8 {
     var writer: PlanWriter = .{ .arena = arena };
-    try writer.head(prune.bound_columns);
-    for (0..prune.bound_columns) |i| try writer.field(&.{@intCast('a' + i)}, switch (i) {
+    try writer.head(evidence.bound_columns);
+    for (0..evidence.bound_columns) |i| try writer.field(&.{@intCast('a' + i)}, switch (i) {
         0, 1 => filter.type,
         2, 4 => .of(.i64),
         else => .of(.bool),
@@ -436,14 +449,14 @@ fn write_prune_plan(arena: Allocator, filter: Filter) error{OutOfMemory}![]const
 }
 
 /// What an equality lets Bloom filters be asked.
-fn write_probes(arena: Allocator, filter: *const Filter) Error![]const scan_module.Probe {
+fn write_probes(arena: Allocator, filter: *const Filter) Error![]const evidence.Probe {
     if (filter.op != .eq or filter.type.layout() == .bits) return &.{};
     var writer: PlanWriter = .{ .arena = arena };
     try writer.value(filter);
     var cursor: Cursor = .init(writer.bytes.items);
     const values = try arena.alloc(Column, 1);
     values[0] = try plan_module.read_value(arena, &cursor);
-    return arena.dupe(scan_module.Probe, &.{.{ .binding = 0, .values = values }});
+    return arena.dupe(evidence.Probe, &.{.{ .binding = 0, .values = values }});
 }
 
 const testing = std.testing;

@@ -40,8 +40,9 @@ test {
     _ = @import("encoding/dictionary.zig");
     _ = @import("encoding/plain.zig");
     _ = @import("encoding/rle.zig");
+    _ = @import("format/coded_rows.zig");
+    _ = @import("format/evidence.zig");
     _ = @import("format/parquet/bloom.zig");
-    _ = @import("format/parquet/coded_rows.zig");
     _ = @import("format/parquet/column_chunk.zig");
     _ = @import("format/parquet/file.zig");
     _ = @import("format/parquet/fixed_convert.zig");
@@ -52,10 +53,12 @@ test {
     _ = @import("format/parquet/page_header.zig");
     _ = @import("format/parquet/page_index.zig");
     _ = @import("format/parquet/page_list.zig");
+    _ = @import("format/parquet/row_group.zig");
     _ = @import("format/parquet/schema_tree.zig");
     _ = @import("format/parquet/statistics.zig");
     _ = @import("format/parquet/thrift.zig");
     _ = @import("format/parquet/values.zig");
+    _ = @import("format/reader.zig");
     _ = @import("format/segments.zig");
     _ = @import("format/text/builder.zig");
     _ = @import("format/text/csv.zig");
@@ -164,9 +167,12 @@ test {
     _ = @import("plan/function_time.zig");
     _ = @import("plan/plan.zig");
     _ = @import("plan/step.zig");
-    _ = @import("prune.zig");
     _ = @import("qmcb.zig");
     _ = @import("qmcb_fuzz.zig");
-    _ = @import("scan.zig");
-    _ = @import("scan_request.zig");
+    _ = @import("scan/bounds.zig");
+    _ = @import("scan/columns.zig");
+    _ = @import("scan/cuts.zig");
+    _ = @import("scan/driver.zig");
+    _ = @import("scan/request.zig");
+    _ = @import("scan/terms.zig");
 }

@@ -26,6 +26,7 @@ const std = @import("std");
 const abi = @import("abi.zig");
 const builder_module = @import("format/text/builder.zig");
 const column_module = @import("core/column.zig");
+const columns_module = @import("scan/columns.zig");
 const csv_rows = @import("format/text/csv_rows.zig");
 const json_rows = @import("format/text/json_rows.zig");
 const expression_module = @import("plan/expression.zig");
@@ -35,7 +36,7 @@ const options_module = @import("format/text/options.zig");
 const pipeline = @import("pipeline.zig");
 const unpack = @import("codec/unpack.zig");
 const rows_module = @import("format/text/rows.zig");
-const scan_module = @import("scan.zig");
+const scan_module = @import("scan/driver.zig");
 const schema = @import("core/schema.zig");
 const segments = @import("format/segments.zig");
 const Arena = @import("core/arena.zig").Arena;
@@ -451,7 +452,7 @@ pub const TextScan = struct {
             column.* = if (place) |number|
                 try self.builders[number].finish(self.gpa)
             else
-                try scan_module.repeated(arena, &input.constant, self.chunk_rows);
+                try columns_module.repeated(arena, &input.constant, self.chunk_rows);
             column.type = field.type;
         }
         try self.query.run_chunk(.{ .row_count = self.chunk_rows, .columns = columns }, 0);

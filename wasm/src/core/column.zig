@@ -32,7 +32,7 @@ pub const Column = struct {
     /// list: one; structure: its fields; map: one structure of key and value.
     children: []const Column = &.{},
     /// Texts that are known by their places in a dictionary, and then have neither data nor offsets. Only
-    /// what takes keys of groups gets such columns (scan.zig, `mark_keys`).
+    /// what takes keys of groups gets such columns (plan/demand.zig, `mark_keys`).
     coded: ?*const Coded = null,
 
     /// The values as a slice of `T`. The caller has switched on the layout.

@@ -25,6 +25,11 @@ pub const Range = struct {
     }
 };
 
+/// A range that is missing, and who wants it: a number that the segment comes back with.
+pub const Need = struct { range: Range, owner: u32 };
+
+pub const Needs = std.ArrayList(Need);
+
 pub const Segments = struct {
     /// In order of their offsets.
     list: std.ArrayList(Segment) = .empty,

@@ -1,9 +1,12 @@
 //! A Parquet file as the engine knows it: its flat footer, and the columns that it describes.
 const std = @import("std");
+const evidence_module = @import("../evidence.zig");
 const footer = @import("footer.zig");
 const metadata = @import("metadata.zig");
 const statistics = @import("statistics.zig");
 const Arena = @import("../../core/arena.zig").Arena;
+const Bounds = evidence_module.Bounds;
+const DataType = @import("../../core/schema.zig").DataType;
 const Leaf = metadata.Leaf;
 const Node = metadata.Node;
 
@@ -43,6 +46,61 @@ pub const File = struct {
         const gpa = self.arena.gpa;
         self.arena.deinit();
         gpa.destroy(self);
+    }
+
+    pub fn piece_count(self: *const File) u32 {
+        return self.footer.row_group_count;
+    }
+
+    pub fn piece_rows(self: *const File, row_group: u32) u64 {
+        return self.footer.row_group(row_group).row_count;
+    }
+
+    pub fn place_type(self: *const File, place: u32) ?DataType {
+        return if (place < self.places.len) self.places[place].type else null;
+    }
+
+    /// Only a column of one leaf at the top has bounds of its own.
+    pub fn has_bounds(self: *const File, place: u32) bool {
+        const node = &self.places[place];
+        return node.is_leaf() and self.leaves[node.leaf_first].max_repetition == 0;
+    }
+
+    /// Of a place that has bounds: what the footer says of every row group.
+    pub fn bounds(self: *const File, arena: std.mem.Allocator, place: u32) Error!Bounds {
+        return self.leaf_bounds(arena, self.places[place].leaf_first);
+    }
+
+    /// The same of any leaf, nested or not.
+    pub fn leaf_bounds(self: *const File, arena: std.mem.Allocator, leaf: u32) Error!Bounds {
+        const rows = try arena.alloc(u64, self.piece_count());
+        const known = try arena.alloc(statistics.Evidence, self.piece_count());
+        for (rows, known, 0..) |*row_count, *item, group| {
+            row_count.* = self.piece_rows(@intCast(group));
+            item.* = self.evidence(@intCast(group), leaf);
+        }
+        return self.build_bounds(arena, leaf, known, rows);
+    }
+
+    /// One row for each piece of evidence, and the rows that it speaks of.
+    pub fn build_bounds(
+        self: *const File,
+        arena: std.mem.Allocator,
+        leaf: u32,
+        known: []const statistics.Evidence,
+        rows: []const u64,
+    ) Error!Bounds {
+        const found = try statistics.build(arena, self.origin(leaf), known);
+        const row_counts = try evidence_module.i64_column(arena, rows);
+        return .{
+            found.min,
+            found.max,
+            found.null_count,
+            found.nan_possible,
+            row_counts,
+            found.min_exact,
+            found.max_exact,
+        };
     }
 
     pub fn origin(self: *const File, leaf: u32) statistics.Origin {

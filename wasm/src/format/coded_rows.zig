@@ -9,10 +9,10 @@
 //! A verdict on a code holds for the whole stretch: its bits are filled in one go. Codes are written
 //! out (`expand`) when somebody wants the values behind them.
 const std = @import("std");
-const bitmap = @import("../../core/bitmap.zig");
-const rle = @import("../../encoding/rle.zig");
-const spread = @import("../../core/spread.zig");
-const Arena = @import("../../core/arena.zig").Arena;
+const bitmap = @import("../core/bitmap.zig");
+const rle = @import("../encoding/rle.zig");
+const spread = @import("../core/spread.zig");
+const Arena = @import("../core/arena.zig").Arena;
 const assert = std.debug.assert;
 
 /// Bytes behind codes and bits that decoders may write.

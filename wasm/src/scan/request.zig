@@ -10,18 +10,20 @@
 //!     probes      u32 count × (u32 column of the pruning, u32 values × value): one of them must be there
 //!     prune       u32 files, u32 columns; files × (u32 address, u32 size of a flat footer, columns × column)
 const std = @import("std");
-const abi = @import("abi.zig");
-const interrupt = @import("core/interrupt.zig");
-const builder_module = @import("format/text/builder.zig");
-const options_module = @import("format/text/options.zig");
-const plan_module = @import("plan/plan.zig");
-const prune = @import("prune.zig");
-const scan_module = @import("scan.zig");
-const text_scan = @import("text_scan.zig");
-const Column = @import("core/column.zig").Column;
-const Cursor = @import("core/cursor.zig").Cursor;
-const Field = @import("core/schema.zig").Field;
-const File = @import("format/parquet/file.zig").File;
+const abi = @import("../abi.zig");
+const builder_module = @import("../format/text/builder.zig");
+const evidence = @import("../format/evidence.zig");
+const expression_module = @import("../plan/expression.zig");
+const interrupt = @import("../core/interrupt.zig");
+const options_module = @import("../format/text/options.zig");
+const plan_module = @import("../plan/plan.zig");
+const text_scan = @import("../text_scan.zig");
+const Column = @import("../core/column.zig").Column;
+const Cursor = @import("../core/cursor.zig").Cursor;
+const Field = @import("../core/schema.zig").Field;
+const File = @import("../format/reader.zig").File;
+const Input = @import("columns.zig").Input;
+const bound_columns = evidence.bound_columns;
 
 pub const Error = error{ InvalidPlan, OutOfMemory };
 
@@ -40,15 +42,15 @@ pub fn read_header(cursor: *Cursor) Error!abi.ScanRequest {
 }
 
 /// Where the plan's input comes from.
-pub fn read_inputs(arena: std.mem.Allocator, cursor: *Cursor, fields: []const Field, file: *const File) Error![]scan_module.Input {
-    const inputs = try arena.alloc(scan_module.Input, fields.len);
+pub fn read_inputs(arena: std.mem.Allocator, cursor: *Cursor, fields: []const Field, file: File) Error![]Input {
+    const inputs = try arena.alloc(Input, fields.len);
     for (inputs, fields) |*input, field| {
         const place = cursor.read_int(u32) catch return refuse("a scan request is cut short");
         input.* = switch (place) {
             constant => .{ .constant = try read_constant(arena, cursor, field) },
             missing => .{ .constant = .{ .type = field.type, .row_count = 1, .validity = &.{0} } },
             unknown => return refuse("a column that nothing is known of cannot be read"),
-            else => .{ .node = try check_node(file, place, field) },
+            else => .{ .place = try check_place(file, place, field) },
         };
     }
     return inputs;
@@ -63,9 +65,9 @@ fn read_constant(arena: std.mem.Allocator, cursor: *Cursor, field: Field) Error!
     return value;
 }
 
-fn check_node(file: *const File, place: u32, field: Field) Error!u32 {
-    if (place >= file.places.len) return refuse("a column that the file does not have");
-    if (file.places[place].type.tag != field.type.tag) return refuse("a column has another type than the file says");
+fn check_place(file: File, place: u32, field: Field) Error!u32 {
+    const found = file.place_type(place) orelse return refuse("a column that the file does not have");
+    if (found.tag != field.type.tag) return refuse("a column has another type than the file says");
     return place;
 }
 
@@ -112,66 +114,70 @@ pub fn read_text_inputs(
 }
 
 /// What the columns of a filter over statistics are; `fields` are the plan's, `bound_columns` for each.
-pub fn read_bindings(arena: std.mem.Allocator, cursor: *Cursor, fields: []const Field, file: *const File) Error![]prune.Binding {
-    if (fields.len % prune.bound_columns != 0) return refuse("a plan that is not one of statistics");
-    const bindings = try arena.alloc(prune.Binding, fields.len / prune.bound_columns);
+pub fn read_bindings(
+    arena: std.mem.Allocator,
+    cursor: *Cursor,
+    fields: []const Field,
+    file: File,
+) Error![]evidence.Binding {
+    if (fields.len % bound_columns != 0) return refuse("a plan that is not one of statistics");
+    const bindings = try arena.alloc(evidence.Binding, fields.len / bound_columns);
     for (bindings, 0..) |*binding, i| {
-        const field = fields[i * prune.bound_columns];
+        const field = fields[i * bound_columns];
         const place = cursor.read_int(u32) catch return refuse("a scan request is cut short");
         binding.* = switch (place) {
             constant => .{ .constant = try read_constant(arena, cursor, field) },
             missing => .{ .constant = try null_of(arena, field) },
             unknown => .unknown,
-            else => bind_node(file, try check_node(file, place, field), field),
+            else => bind(file, try check_place(file, place, field), field),
         };
     }
     return bindings;
 }
 
 fn null_of(arena: std.mem.Allocator, field: Field) Error!Column {
-    return @import("plan/expression.zig").all_null(arena, field.type, 1) catch |reason| switch (reason) {
+    return expression_module.all_null(arena, field.type, 1) catch |reason| switch (reason) {
         error.OutOfMemory => error.OutOfMemory,
         else => refuse("a missing column cannot be pruned by"),
     };
 }
 
-/// Only a column of one leaf at the top has bounds of its own.
-fn bind_node(file: *const File, place: u32, field: Field) prune.Binding {
-    const node = &file.places[place];
-    if (!node.is_leaf() or file.leaves[node.leaf_first].max_repetition > 0) return .unknown;
-    if (!node.type.eql(field.type)) return .unknown;
-    return .{ .leaf = node.leaf_first };
+fn bind(file: File, place: u32, field: Field) evidence.Binding {
+    const is_known = file.has_bounds(place) and file.place_type(place).?.eql(field.type);
+    return if (is_known) .{ .place = place } else .unknown;
 }
 
-/// Runs of rows of a row group: in order, and none is empty.
-pub fn read_ranges(arena: std.mem.Allocator, cursor: *Cursor, count: u32, row_count: u64) Error![]prune.RowRange {
+/// Runs of rows of a piece: in order, and none is empty.
+pub fn read_ranges(arena: std.mem.Allocator, cursor: *Cursor, count: u32, row_count: u64) Error![]evidence.RowRange {
     if (count > cursor.remaining() / 8) return refuse("a scan request has fewer runs of rows than it says");
-    const ranges = try arena.alloc(prune.RowRange, count);
+    const ranges = try arena.alloc(evidence.RowRange, count);
     var last: u64 = 0;
     for (ranges) |*range| {
         const begin = cursor.read_int(u32) catch return refuse("a scan request is cut short");
         const end = cursor.read_int(u32) catch return refuse("a scan request is cut short");
-        if (begin < last or end <= begin or end > row_count) return refuse("runs of rows that do not rise within the row group");
+        if (begin < last or end <= begin or end > row_count) return refuse("runs of rows that do not rise within their piece");
         range.* = .{ .begin = begin, .end = end };
         last = end;
     }
     return ranges;
 }
 
-pub fn read_probes(arena: std.mem.Allocator, cursor: *Cursor, fields: []const Field) Error![]scan_module.Probe {
+pub fn read_probes(arena: std.mem.Allocator, cursor: *Cursor, fields: []const Field) Error![]evidence.Probe {
     const count = cursor.read_int(u32) catch return refuse("a scan request is cut short");
     // Each takes eight bytes at least, so a count cannot outgrow its own bytes.
     if (count > cursor.remaining() / 8) return refuse("a scan request has fewer probes than it says");
-    const probes = try arena.alloc(scan_module.Probe, count);
+    const probes = try arena.alloc(evidence.Probe, count);
     for (probes) |*probe| {
         const binding = cursor.read_int(u32) catch return refuse("a scan request is cut short");
-        if (binding >= fields.len / prune.bound_columns) return refuse("a probe of a column that is not pruned by");
+        if (binding >= fields.len / bound_columns) return refuse("a probe of a column that is not pruned by");
         const value_count = cursor.read_int(u32) catch return refuse("a scan request is cut short");
         if (value_count > cursor.remaining()) return refuse("a probe has fewer values than it says");
         const values = try arena.alloc(Column, value_count);
         for (values) |*value| {
-            value.* = try read_constant(arena, cursor, fields[binding * prune.bound_columns]);
-            if (!value.is_valid(0) or value.type.layout() == .bits or value.type.layout() == .none) return refuse("a probe of a value that cannot be asked for");
+            value.* = try read_constant(arena, cursor, fields[binding * bound_columns]);
+            const layout = value.type.layout();
+            if (!value.is_valid(0) or layout == .bits or layout == .none)
+                return refuse("a probe of a value that cannot be asked for");
         }
         probe.* = .{ .binding = binding, .values = values };
     }
