@@ -2,7 +2,7 @@
 //!
 //! Every number and every name that crosses the boundary is written in this file and nowhere
 //! else. `zig build abi` prints it as querymode/_abi.py; main.zig exports exactly the doors of
-//! `Exports` and does not compile when boundary.zig disagrees; tests/abi compares the built module
+//! `Exports` and does not compile when boundary/ disagrees; tests/abi compares the built module
 //! with the generated file. Values are appended, never renumbered; a retired value leaves a hole.
 //!
 //! The call shape: inputs are an address with a length, or a handle; outputs are written through
@@ -714,7 +714,7 @@ pub const constants = .{
     .{ "COLUMN_UNKNOWN", ErrorDetail.column_unknown },
 };
 
-/// Exported name and type; main.zig binds each to boundary.zig's function of that name.
+/// Exported name and type; main.zig binds each to the function of that name in boundary/.
 pub const Exports = struct {
     pub const qm_abi_version = fn () callconv(.c) u32;
     /// Address of the `Control`; constant for the life of the instance.
