@@ -1,7 +1,7 @@
 """Which row groups, pages and files can hold a matching row: a filter, rewritten for statistics. Pure.
 
 `rewrite` turns a filter over columns into one over their bounds. The engine evaluates it like any other, with
-one row per row group or page (wasm/src/prune.zig), and leaves out only what comes out FALSE; NULL, which is
+one row per row group or page (wasm/src/scan/bounds.zig), and leaves out only what comes out FALSE; NULL, which is
 what an unknown bound leads to, keeps the rows. The truth table, for a column x with bounds min and max:
 
     x = v         min <= v AND max >= v              x IS NULL        nulls > 0
@@ -96,7 +96,7 @@ class Pruning:
         self._fields = fields
         self._predicate = predicate
         self.plan = plan
-        #: Values of which a column must have one, for Bloom filters (wasm/src/scan_request.zig).
+        #: Values of which a column must have one, for Bloom filters (wasm/src/scan/request.zig).
         self.probes = probes
 
     @property
@@ -130,7 +130,7 @@ def rewrite(predicates: Sequence[Expr], schema: Schema) -> Pruning | None:
     return Pruning(columns, fields, predicate, plan, len(probes).to_bytes(4, "little") + b"".join(probes))
 
 
-#: What the engine knows of every column, in its order (wasm/src/prune.zig).
+#: What the engine knows of every column, in its order (wasm/src/scan/bounds.zig).
 STATISTICS = tuple(kind.name.lower() for kind in Statistic)
 
 

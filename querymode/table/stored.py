@@ -33,7 +33,7 @@ if TYPE_CHECKING:
             """What it stands for now: the newest snapshot, if that is still it."""
 
 
-#: Where a column of the table comes from in a file, as the engine reads it (wasm/src/scan_request.zig).
+#: Where a column of the table comes from in a file, as the engine reads it (wasm/src/scan/request.zig).
 CONSTANT = _abi.PLACE_CONSTANT.to_bytes(4, "little")
 MISSING = _abi.PLACE_MISSING.to_bytes(4, "little")
 UNKNOWN = _abi.PLACE_UNKNOWN.to_bytes(4, "little")

@@ -24,7 +24,7 @@ PRUNE_HANDLES_MAX = 16
 
 
 class StatisticsRequest:
-    """Asks for the statistics of some columns, of all files: wasm/src/scan_request.zig draws it."""
+    """Asks for the statistics of some columns, of all files: wasm/src/scan/request.zig draws it."""
 
     def __init__(self, instance: Instance, table: FileTable, columns: Sequence[str]) -> None:
         self._instance = instance
