@@ -6,6 +6,7 @@ Plans know columns by name alone, so no two columns of one query share one: the 
 
 from __future__ import annotations
 
+from querymode.expr.nodes import Column
 from querymode.plan.bind import bind
 
 TYPE_CHECKING = False
@@ -49,6 +50,8 @@ class Names:
         return self._fields[self._index[name]][1]
 
     def type_of(self, expression: Expr) -> DataType:
+        if isinstance(expression, Column):
+            return self.declared(expression.name)
         known = self._types.get(id(expression))
         if known is None:
             known = (expression, bind(expression, self).type)  # type: ignore[arg-type]
