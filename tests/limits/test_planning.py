@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -282,3 +285,42 @@ def test_a_million_values_fit_a_quarter_of_a_gigabyte() -> None:
 def test_large_texts(qm: QueryMode, name: str, size: int, limit: float) -> None:
     text = GROWTHS[name].text(size)
     assert min(seconds(qm, text) for _ in range(3)) < limit
+
+
+PLANNED = """
+import sys, time
+import pyarrow as pa
+from querymode import QueryMode
+from querymode.stage.lower import lower
+rows = pa.table({"x": pa.array(range(100), pa.int64()), "s": [str(number) for number in range(100)]})
+text = " UNION ALL ".join(sys.argv[1].format(i=number) for number in range(10_000))
+best = 1e9
+for _ in range(3):
+    session = QueryMode.local()
+    session.register("t", rows)
+    started = time.process_time()
+    lower(session.sql(text)._node)
+    best = min(best, time.process_time() - started)
+print(best)
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("branch", ["SELECT {i}", "SELECT x FROM t", "SELECT x + {i} FROM t"])
+def test_ten_thousand_branches_are_planned_in_two_seconds(branch: str) -> None:
+    """In a process whose nodes are not watched (tests/frozen.py)."""
+    command = [sys.executable, "-c", PLANNED, branch]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert float(done.stdout) < 2
+
+
+def test_planning_leaves_nothing_for_the_collector(qm: QueryMode) -> None:
+    text = joined("SELECT x + {i} AS a FROM t WHERE x < {i} GROUP BY a", " UNION ALL ", 1000)
+    gc.collect()
+    gc.disable()
+    try:
+        frame = qm.sql(text)
+        assert gc.collect() < 1000  # a SELECT has dozens of objects
+    finally:
+        gc.enable()
+    assert len(frame.schema) == 1
