@@ -15,6 +15,7 @@ PARTS = (
     "arrow",
     "codecs",
     "parquet",
+    "text",
     "queries",
     "operators",
     "smoke",
