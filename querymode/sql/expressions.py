@@ -91,10 +91,6 @@ _FUNCTIONS: dict[type[exp.Expr], str] = {
 }
 
 
-def _means_nothing(name: str) -> Expr | None:
-    return None
-
-
 class Translator:
     """Expressions of one SELECT."""
 
@@ -109,14 +105,14 @@ class Translator:
         #: Where an expression stands in which aggregates cannot: "WHERE". None: they can.
         self.plain: str | None = None
         #: Names of the SELECT list → what they mean; asked where no column has the name.
-        self.aliases: Callable[[str], Expr | None] = _means_nothing
+        self.aliases: Callable[[str], Expr | None] = _no_alias
         #: Whether these go before columns.
         self.aliases_first = False
 
     def close(self) -> None:
         """Breaks its circles: to find those of ten thousand SELECTs would take the collector 0.1 s."""
         self.scope.translator = None
-        self.aliases = _means_nothing
+        self.aliases = _no_alias
         del self.aggregates
 
     # ---- the way in ----

@@ -43,7 +43,7 @@ def inspect(capsys: Capture, *words: object) -> dict[str, Any]:
 def test_csv(csv_path: Path, capsys: Capture) -> None:
     answer = inspect(capsys, csv_path)
     (file,) = answer["files"]
-    found = duckdb.execute(f"SELECT Delimiter, Quote, HasHeader FROM sniff_csv('{csv_path}')").fetchone()
+    (found,) = duckdb.execute(f"SELECT Delimiter, Quote, HasHeader FROM sniff_csv('{csv_path}')").fetchall()
     dialect = file["dialect"]
     assert (dialect["delimiter"], dialect["quote"], dialect["header"]) == found
     assert dialect["escape"] is None and dialect["null_strings"] == []

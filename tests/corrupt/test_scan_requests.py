@@ -43,7 +43,9 @@ def ask(path: str, monkeypatch: pytest.MonkeyPatch, change: Any) -> list[int] | 
     scan_open = Instance.scan_open
     with monkeypatch.context() as patch:
         patch.setattr(
-            Instance, "scan_open", lambda self, query, request: scan_open(self, query, change(bytes(request)))
+            Instance,
+            "scan_open",
+            lambda self, query, request, *format: scan_open(self, query, change(bytes(request)), *format),
         )
         try:
             rows: Any = QueryMode().table(path).collect().to_arrow()

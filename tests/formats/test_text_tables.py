@@ -179,7 +179,7 @@ def test_options(tmp_path: Path) -> None:
 
 def test_options_of_text_are_not_for_parquet(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
-    with raises_code("NOT_SUPPORTED", match="delimiter= is for text"):
+    with raises_code("NOT_SUPPORTED", match="delimiter= is for CSV and NDJSON files, and these are Parquet"):
         QueryMode.local().table(tmp_path / "a.parquet", delimiter=",")
 
 
