@@ -1,8 +1,9 @@
 """Which row groups, pages and files can hold a matching row: a filter, rewritten for statistics. Pure.
 
 `rewrite` turns a filter over columns into one over their bounds. The engine evaluates it like any other, with
-one row per row group or page (wasm/src/scan/bounds.zig), and leaves out only what comes out FALSE; NULL, which
-is what an unknown bound leads to, keeps the rows. The truth table, for a column x with bounds min and max:
+one row per row group or page (wasm/src/scan/bounds.zig), and leaves out only what comes out FALSE; NULL,
+which is what an unknown bound leads to, keeps the rows. The truth table, for a column x with bounds min
+and max:
 
     x = v         min <= v AND max >= v              x IS NULL        nulls > 0
     x <> v        min <> v OR max <> v OR nan        x IS NOT NULL    nulls < rows
