@@ -220,6 +220,8 @@ def test_planning_ends_with_its_time(qm: QueryMode, name: str) -> None:
     ["comments", "joins in a star", "IN of texts", "OR", "UNION ALL of tables", "columns", "a long text"],
 )
 def test_ctrl_c_while_planning(qm: QueryMode, name: str) -> None:
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        pytest.skip("whoever started the tests has them ignore Ctrl-C, as shells do in the background")
     text = GROWTHS[name].text(GROWTHS[name].much)
     late = 1e9
     for _ in range(3):
