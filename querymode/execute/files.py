@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections import deque
+from itertools import chain
 
 from querymode import _abi
 from querymode._abi import OutputState
@@ -26,11 +27,14 @@ if TYPE_CHECKING:
     from querymode.engine.instance import Instance, Output
     from querymode.execute.top_bound import TopBound
     from querymode.plan.prune import Pruning
-    from querymode.store.fetch import IoGate, Ticket
+    from querymode.store.fetch import IoGate, MergedRange, Ticket
     from querymode.store.source import ByteSource
     from querymode.table.files import FileTable
 
     T = TypeVar("T")
+
+    #: Offset, size, owner, file, and nothing.
+    _Need = tuple[int, int, int, int, int]
 
     class StoredFile(Protocol):
         """A file of a table."""
@@ -212,7 +216,7 @@ class _Block:
 
 
 class _Needs:
-    """What a step asked for: which of it is here already, and by which reads the rest comes."""
+    """What a step asked for: which of it is here already, and by which reads, by file, the rest comes."""
 
     __slots__ = ("_tail", "brought", "live", "merged", "missing", "owners", "plan")
 
@@ -221,19 +225,28 @@ class _Needs:
         end = _NEED_HEADER.size + count * _NEED.size
         self.live: tuple[int, ...] = struct.unpack_from(f"<{live_count}I", wire, end)
         self._tail = tail
-        self.brought: list[tuple[int, int, int]] = []
-        self.missing: list[tuple[int, int, int]] = []
+        self.brought: list[_Need] = []
+        #: By file.
+        self.missing: dict[int, list[_Need]] = {}
         for need in _NEED.iter_unpack(wire[_NEED_HEADER.size : end]):
-            (self.brought if self._is_brought(*need) else self.missing).append(need)
+            (self.brought if self._is_brought(need) else self.missing.setdefault(need[3], [])).append(need)
         #: The columns that it is for.
-        self.owners = {owner for _, _, owner in self.brought + self.missing}
-        ranges = [(offset, size) for offset, size, _ in self.missing]
+        self.owners = {need[2] for need in (*self.brought, *chain(*self.missing.values()))}
         # Indexes of the same columns lie side by side; what lies between two such runs is of no use.
-        self.merged = coalesce(ranges, GAP_MIN if is_index else None)
+        gap = GAP_MIN if is_index else None
+        self.merged = {
+            file: coalesce([need[:2] for need in needs], gap) for file, needs in self.missing.items()
+        }
 
-    def _is_brought(self, offset: int, size: int, _: int) -> bool:
+    @property
+    def requests(self) -> list[MergedRange]:
+        """Of all files."""
+        return list(chain(*self.merged.values()))
+
+    def _is_brought(self, need: _Need) -> bool:
         start, data = self._tail
-        return offset >= start and offset + size <= start + len(data)
+        offset, size, _, file, _ = need
+        return file == 0 and offset >= start and offset + size <= start + len(data)
 
     def tail(self, offset: int, size: int) -> memoryview:
         start, data = self._tail
@@ -241,20 +254,25 @@ class _Needs:
 
 
 class PieceReader:
-    """A piece of a file on its way into a query: the engine says which bytes it lacks, here they are read."""
+    """A piece on its way into a query: the engine says which bytes of its files it lacks, here they come."""
 
-    #: Of the file, what is here already: where it begins, and it.
+    #: Of the first file, what is here already: where it begins, and it.
     _tail: tuple[int, bytes] = (0, b"")
 
     def __init__(
-        self, instance: Instance, source: ByteSource, reads: FileReads, allow: Callable[[], None]
+        self,
+        instance: Instance,
+        source: Callable[[int], ByteSource],
+        reads: FileReads,
+        allow: Callable[[], None],
     ) -> None:
         self._instance = instance
+        #: By the number that the engine gives each of the piece's files.
         self._source = source
         self._reads = reads
         self._allow = allow
         self._blocks: list[_Block] = []
-        self._ticket: Ticket | None = None
+        self._tickets: list[Ticket] = []
         self._segments: list[bytes] = []
         self._buffers: list[tuple[int, bytearray]] = []
         #: What the last step said, while nobody has looked at it.
@@ -283,17 +301,19 @@ class PieceReader:
     def _fetch(self, wire: bytes) -> None:
         needs = _Needs(wire, self._tail)
         self._free_dead(needs.live)
-        for offset, size, owner in needs.brought:
+        for need in needs.brought:
+            offset, size, *_ = need
             block = self._new_block(size)
             self._instance.write(block.address, needs.tail(offset, size))
-            self._add_segment(block, 0, (offset, size, owner))
-        reads: list[tuple[int, memoryview]] = []
-        for merged in needs.merged:
-            block = self._new_block(merged.size)
-            for index, place in merged.parts:
-                self._add_segment(block, place, needs.missing[index])
-            reads.append((merged.offset, self._target(block.address, merged.size)))
-        self._ticket = self._reads.submit(self._source, reads)
+            self._add_segment(block, 0, need)
+        for file, merged_ranges in needs.merged.items():
+            reads: list[tuple[int, memoryview]] = []
+            for merged in merged_ranges:
+                block = self._new_block(merged.size)
+                for index, place in merged.parts:
+                    self._add_segment(block, place, needs.missing[file][index])
+                reads.append((merged.offset, self._target(block.address, merged.size)))
+            self._tickets.append(self._reads.submit(self._source(file), reads))
 
     def _new_block(self, size: int) -> _Block:
         if size >= ALLOW_SIZE:
@@ -302,11 +322,11 @@ class PieceReader:
         self._blocks.append(block)
         return block
 
-    def _add_segment(self, block: _Block, place: int, need: tuple[int, int, int]) -> None:
-        offset, size, owner = need
+    def _add_segment(self, block: _Block, place: int, need: _Need) -> None:
+        offset, size, owner, file, _ = need
         address = block.address + place
         block.parts.append(address)
-        self._segments.append(_SEGMENT.pack(offset, address, size, owner, 0))
+        self._segments.append(_SEGMENT.pack(offset, address, size, owner, file))
 
     def _target(self, address: int, size: int) -> memoryview:
         """Where a read may write. Memory that moves is written between calls only."""
@@ -340,16 +360,15 @@ class PieceReader:
                 return
 
     def _arrive(self) -> None:
-        ticket, self._ticket = self._ticket, None
-        assert ticket is not None
-        ticket.wait()
+        while self._tickets:
+            self._tickets.pop().wait()
         buffers, self._buffers = self._buffers, []
         for address, buffer in buffers:
             self._instance.write(address, buffer)
 
     def close(self) -> None:
-        if self._ticket is not None:
-            self._ticket.cancel()
+        for ticket in self._tickets:
+            ticket.cancel()
         self._instance.scan_close(self._handle)
         for block in self._blocks:
             self._instance.free(block.address, block.size)
@@ -362,13 +381,16 @@ class GroupReader(PieceReader):
     def __init__(self, worker: Worker, piece: int, *, foreseen: bool = False) -> None:
         table = worker.scan.table
         number, group = table.cuts.place(piece)
-        super().__init__(worker.instance, worker.scan.source(number), worker.scan, worker.allow)
+        super().__init__(
+            worker.instance, lambda part: worker.scan.source(number, part), worker.scan, worker.allow
+        )
+        source = worker.scan.source(number)
         self._worker = worker
         self._piece = piece
         self._file = table.files[number]
         footer = self._file.footer
         # Of a file with the same footer that was written again, what was read then is not part of this one.
-        self._tail = footer.tail if footer.tail_identity == self._source.identity else (0, b"")
+        self._tail = footer.tail if footer.tail_identity == source.identity else (0, b"")
         worker.allow()
         self._handle = self._guarded(lambda: self._open(group))
         self.foreseen_requests = 0
@@ -391,8 +413,8 @@ class GroupReader(PieceReader):
                 return
             wire = self._instance.read(output.address, output.size)
             needs = _Needs(wire, self._tail)
-            self.foreseen_requests += len(needs.merged)
-            self.foreseen_bytes += sum(part.size for part in needs.merged)
+            self.foreseen_requests += len(needs.requests)
+            self.foreseen_bytes += sum(part.size for part in needs.requests)
             if not needs.plan:
                 indexed |= needs.owners
                 self._fetch(wire)
@@ -409,17 +431,18 @@ class GroupReader(PieceReader):
         worker = self._worker
         scan = worker.scan
         flags = worker.flags | (_abi.SCAN_VERIFY_CRC if scan.verify_crc else 0)
-        if scan.has_filter and not self._source.local:
+        if scan.has_filter and not self._source(0).local:
             flags |= _abi.SCAN_FILTER_FIRST
         file = open_file(self._instance, scan.table.format, self._file.footer)
         picked = scan.table.picked.get(self._piece, b"")
+        deleted = scan.table.deleted.get(self._piece, b"")
         prune_query = 0 if picked else worker.prune_query
-        head = _REQUEST.pack(file, group, prune_query, flags, scan.window, len(picked) // 8)
+        head = _REQUEST.pack(file, group, prune_query, flags, scan.window, len(picked) // 8, len(deleted))
         places = [self._file.places[index] for index in scan.columns]
         if prune_query and scan.pruning is not None:
             places += [self._file.places[index] for index in worker.prune_columns]
             places.append(scan.pruning.probes)
-        places.append(picked)
+        places += (picked, deleted)
         return self._instance.scan_open(worker.query, head + b"".join(places), scan.table.format)
 
     def _named(self, failure: QueryModeError) -> QueryModeError:

@@ -63,7 +63,7 @@ class TextReader(PieceReader):
         self, feed: TextFeed, instance: Instance, query: int, sink: Sink, piece: Piece, exact: int | None
     ) -> None:
         reads = feed.reads
-        super().__init__(instance, reads.source(piece.file), reads, lambda: sink.allow(instance))
+        super().__init__(instance, lambda _: reads.source(piece.file), reads, lambda: sink.allow(instance))
         self._file = reads.table.files[piece.file]
         self._schema = reads.table.schema
         self._columns = reads.columns

@@ -144,13 +144,13 @@ def run_piece(
             if output.state == OutputState.NEED_BYTES:
                 wire = instance.read(output.address, output.size)
                 assert _NEED_HEADER.unpack_from(wire)[:3] == (1, 0, 0)
-                offset, size, owner = _NEED.unpack_from(wire, _NEED_HEADER.size)
+                offset, size, owner, file_number, _ = _NEED.unpack_from(wire, _NEED_HEADER.size)
                 if block[1]:
                     instance.free(*block)
                 block = (instance.alloc(size), size)
                 file.read_into(offset, instance.view(*block))
                 file.reads.append((offset, size))
-                segments = _SEGMENT.pack(offset, block[0], size, owner, 0)
+                segments = _SEGMENT.pack(offset, block[0], size, owner, file_number)
                 continue
             while True:
                 if take is not None:

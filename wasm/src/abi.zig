@@ -508,7 +508,8 @@ pub const ScanExtent = extern struct {
 pub const ScanRequest = extern struct {
     /// Of `qm_file_open`.
     file: u32,
-    row_group: u32,
+    /// Of the file: a row group.
+    piece: u32,
     /// A query over statistics, or 0.
     prune: u32,
     /// Bits of `scan_…`.
@@ -517,6 +518,8 @@ pub const ScanRequest = extern struct {
     window_size: u32,
     /// Runs of rows that are wanted, and nothing else is; 0 where all are. Not together with `prune`.
     range_count: u32 = 0,
+    /// Bytes of a bitmap with a bit for each row of the piece, set where the row is deleted; 0 where none is.
+    deleted_size: u32 = 0,
 };
 
 /// Where a column comes from, instead of a place in the file: a value follows, as in plans, the same in every row;
@@ -545,9 +548,9 @@ pub const Segment = extern struct {
     offset: u64,
     address: u32,
     size: u32,
-    /// The need that it answers.
+    /// Of the need that it answers.
     owner: u32,
-    reserved: u32 = 0,
+    file: u32,
 };
 
 /// That is all.
@@ -571,7 +574,11 @@ pub const NeedHeader = extern struct {
 pub const Need = extern struct {
     offset: u64,
     size: u32,
+    /// Who wants it: comes back with the segment.
     owner: u32,
+    /// Of the files that hold the piece; most formats have one, which is 0.
+    file: u32 = 0,
+    reserved: u32 = 0,
 };
 
 pub const Source = extern struct {

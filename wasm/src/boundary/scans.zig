@@ -56,20 +56,22 @@ fn scan_open_piece(query_handle: u32, address: u32, size: u32, out: u32) Error!v
     var cursor: Cursor = .init(try input(address, size));
     const request = try scan_request.read_header(&cursor);
     const file = try file_of(request.file);
-    if (request.row_group >= file.piece_count()) return error.InvalidHandle;
+    if (request.piece >= file.piece_count()) return error.InvalidHandle;
     const inputs = try scan_request.read_inputs(arena.allocator(), &cursor, query.plan.input, file);
     const pruning = if (request.prune == 0) null else try scan_prune(arena.allocator(), &cursor, request.prune, file);
     if (request.prune != 0 and request.range_count != 0) return error.InvalidPlan;
-    const row_count = file.piece_rows(request.row_group);
+    const row_count = file.piece_rows(request.piece);
+    const ranges = try scan_request.read_ranges(arena.allocator(), &cursor, request.range_count, row_count);
     const open = try gpa.create(OpenScan);
     errdefer gpa.destroy(open);
     const scan: *driver.Scan = try .open(gpa, query, file, inputs, pruning, .{
-        .piece = request.row_group,
+        .piece = request.piece,
         .window_size = request.window_size,
         .verify_crc = request.flags & abi.scan_verify_crc != 0,
         .filter_first = request.flags & abi.scan_filter_first != 0,
         .plan_only = request.flags & abi.scan_plan_only != 0,
-        .ranges = try scan_request.read_ranges(arena.allocator(), &cursor, request.range_count, row_count),
+        .ranges = ranges,
+        .deleted = try scan_request.read_deleted(&cursor, request.deleted_size, row_count),
     });
     errdefer scan.close();
     open.* = .{ .scan = .{ .piece = scan }, .query = query_handle, .file = request.file, .prune = request.prune };
@@ -109,7 +111,11 @@ fn scan_step(handle: u32, segments: u32, count: u32, out: u32) Error!void {
     const bytes = try input(segments, size);
     for (0..count) |i| {
         const segment = std.mem.bytesToValue(abi.Segment, bytes[i * @sizeOf(abi.Segment) ..][0..@sizeOf(abi.Segment)]);
-        const brought: Segment = .{ .offset = segment.offset, .bytes = try input(segment.address, segment.size) };
+        const brought: Segment = .{
+            .file = segment.file,
+            .offset = segment.offset,
+            .bytes = try input(segment.address, segment.size),
+        };
         switch (open.scan) {
             .piece => |scan| try scan.add_segment(segment.owner, brought),
             .text => |scan| try scan.add_segment(brought),
@@ -181,6 +187,7 @@ fn write_needs(open: *OpenScan, scan: *const driver.Scan) Error!void {
             .offset = need.range.offset,
             .size = std.math.cast(u32, need.range.size) orelse return error.TooLarge,
             .owner = need.owner,
+            .file = need.range.file,
         };
         try open.needs.appendSlice(gpa, std.mem.asBytes(&wire));
     }

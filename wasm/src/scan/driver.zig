@@ -4,7 +4,7 @@
 //!     open → [evidence: rows that may match] → [filter: rows that match] → rows → done
 //!                   ↓ need bytes                     ↓ need bytes           ↓ or output
 //!
-//! `step` goes on until it lacks bytes, has output or is done. Rows pass in cuts (cuts.zig). The query's
+//! Deleted rows are out before any filter is asked. `step` goes on until it lacks bytes, has output or is done. Rows pass in cuts (cuts.zig). The query's
 //! leading filters are the scan's own (terms.zig). The columns behind the filter are decoded for cuts in
 //! which rows are left, and when that is half of them or fewer, only those rows (columns.zig).
 //!
@@ -56,6 +56,8 @@ pub const Options = struct {
     plan_only: bool = false,
     /// Rows that are wanted; all where it is empty.
     ranges: []const RowRange = &.{},
+    /// A bit for each row of the piece, set where it is deleted; empty where none is.
+    deleted: []const u8 = &.{},
 };
 
 pub const Progress = enum { need_bytes, output, done };
@@ -83,6 +85,7 @@ pub const Scan = struct {
     plan_only: bool,
     /// The host named the rows that it wants.
     picks_rows: bool,
+    deleted: []const u8 = &.{},
     /// The one text that is looked at, if for nothing but its least or greatest value: then rows with an
     /// entry of its dictionary that has passed before change nothing.
     extreme: ?u32 = null,
@@ -135,6 +138,7 @@ pub const Scan = struct {
             .keys = &.{},
         };
         errdefer self.columns.deinit();
+        self.deleted = try arena.dupe(u8, options.deleted);
         try self.open_parts(arena, pruning, options.ranges);
         return self;
     }
@@ -403,7 +407,19 @@ pub const Scan = struct {
     fn select(self: *Scan, cut: Cut) Error!?Selection {
         try self.query.begin_chunk();
         self.columns.begin();
-        return self.terms.select(self.query.scratch.allocator(), cut);
+        const arena = self.query.scratch.allocator();
+        return self.terms.select(arena, cut, try self.not_deleted(arena, cut));
+    }
+
+    /// Null when no row of the cut is deleted.
+    fn not_deleted(self: *const Scan, arena: std.mem.Allocator, cut: Cut) Error!?Selection {
+        if (self.deleted.len == 0) return null;
+        const bits = try arena.alloc(u8, bitmap.size(cut.count));
+        bitmap.copy(bits, 0, self.deleted, @intCast(cut.row), cut.count);
+        bitmap.invert(bits, bits);
+        bits[bits.len - 1] &= bitmap.tail_mask(cut.count);
+        const left: u32 = @intCast(bitmap.count(bits, cut.count));
+        return if (left == cut.count) null else .{ .bits = bits, .count = left };
     }
 
     fn read_cut(self: *Scan, cut: Cut) Error!void {

@@ -5,7 +5,7 @@
 //!                 `missing`   NULL in every row
 //!                 `unknown`   pruning only: nothing is known of it
 //!     scan        ScanRequest, input_count × column; when it prunes: prune_count × column, probes;
-//!                 range_count × (u32 first row, u32 behind the last), rising
+//!                 range_count × (u32 first row, u32 behind the last), rising; deleted_size bytes of bits
 //!     text        TextScanRequest, TextOptions with all columns of the file, input_count × column: a u32 of those
 //!     probes      u32 count × (u32 column of the pruning, u32 values × value): one of them must be there
 //!     prune       u32 files, u32 columns; files × (u32 address, u32 size of a flat footer, columns × column)
@@ -160,6 +160,13 @@ pub fn read_ranges(arena: std.mem.Allocator, cursor: *Cursor, count: u32, row_co
         last = end;
     }
     return ranges;
+}
+
+/// A bit for each row of the piece; empty where no row is deleted.
+pub fn read_deleted(cursor: *Cursor, size: u32, row_count: u64) Error![]const u8 {
+    if (size != 0 and size != row_count / 8 + @intFromBool(row_count % 8 != 0))
+        return refuse("a bitmap of deleted rows that is not as long as its piece");
+    return cursor.read_bytes(size) catch refuse("a scan request is cut short");
 }
 
 pub fn read_probes(arena: std.mem.Allocator, cursor: *Cursor, fields: []const Field) Error![]evidence.Probe {

@@ -87,13 +87,14 @@ pub const Terms = struct {
         return if (columns.reader.picks(input)) input else null;
     }
 
-    /// The rows of the cut for which all terms are TRUE; null when there is no filter.
-    pub fn select(self: *Terms, arena: std.mem.Allocator, cut: Cut) Error!?Selection {
-        var selection: ?Selection = null;
+    /// The rows of the cut, or of some of them, for which all terms are TRUE; null when that is all of them
+    /// for want of a filter.
+    pub fn select(self: *Terms, arena: std.mem.Allocator, cut: Cut, before: ?Selection) Error!?Selection {
+        var selection = before;
         for (self.list) |*term| {
+            if (selection) |rows| if (rows.count == 0) break;
             selection = try self.apply_codes(arena, term, cut, selection) orelse
                 try self.apply_values(arena, term, cut, selection);
-            if (selection.?.count == 0) break;
         }
         return selection;
     }

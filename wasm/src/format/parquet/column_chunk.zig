@@ -217,7 +217,7 @@ pub const ChunkReader = struct {
 
     /// Takes the page at `walk_offset` into the queue; false when its bytes are not here.
     fn walk_page(self: *ChunkReader, needs: *Needs) Error!bool {
-        const bytes = self.segments.from(self.walk_offset);
+        const bytes = self.segments.from(.{ .offset = self.walk_offset });
         const header = page_header.read(bytes) catch |reason| switch (reason) {
             error.Truncated => return self.need_window(self.header_least(bytes.len), bytes.len, needs),
             error.InvalidFormat => return self.fail_here(self.walk_offset),
@@ -316,7 +316,7 @@ pub const ChunkReader = struct {
         const size = self.dictionary_room();
         if (self.dictionary_asked or size == 0 or self.values.dictionary != null) return;
         self.dictionary_asked = true;
-        if (self.segments.from(self.chunk.start).len >= size) return;
+        if (self.segments.from(.{ .offset = self.chunk.start }).len >= size) return;
         try needs.append(self.gpa, .{ .offset = self.chunk.start, .size = size });
     }
 
@@ -445,7 +445,7 @@ pub const ChunkReader = struct {
     /// The dictionary is read when the first page turns up that uses it, and fetched if it is not here.
     fn prepare_dictionary(self: *ChunkReader, needs: *Needs) Error!bool {
         if (self.values.dictionary != null) return true;
-        const bytes = self.segments.from(self.chunk.start);
+        const bytes = self.segments.from(.{ .offset = self.chunk.start });
         const room = self.dictionary_room();
         const header = page_header.read(bytes) catch |reason| switch (reason) {
             error.InvalidFormat => return self.fail_here(self.chunk.start),

@@ -118,7 +118,7 @@ pub const RowGroup = struct {
     }
 
     pub fn forget_segments(self: *RowGroup) void {
-        for (self.leaves) |*leaf| leaf.segments.forget_before(leaf.oldest_used());
+        for (self.leaves) |*leaf| leaf.segments.forget_before(.{ .offset = leaf.oldest_used() });
     }
 
     /// What leaves have asked for becomes their needs.
@@ -250,7 +250,7 @@ pub const RowGroup = struct {
             const owner = self.bound_owner(question.bindings[probe.binding]) orelse continue;
             const leaf = &self.leaves[owner];
             const span = leaf.chunk.bloom orelse continue;
-            const bytes = leaf.segments.from(span.offset);
+            const bytes = leaf.segments.from(.{ .offset = span.offset });
             if (bytes.len == 0) continue;
             const filter = bloom.Filter.init(bytes, span.size) catch |reason| {
                 if (reason == error.Truncated and span.size == 0) try self.need_rest(owner, span.offset, bytes, needs);
