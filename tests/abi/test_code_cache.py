@@ -19,7 +19,7 @@ from querymode.engine.program import Program
 from querymode.store import private_cache as _private_cache
 from querymode.store.private_cache import cache_directory, entry_key
 from tests.abi.stub import stub_wasm
-from tests.abi.test_fork import in_child
+from tests.forked import in_child
 
 KEY = entry_key("engine", "configuration")
 CODE = bytes(range(256)) * 40

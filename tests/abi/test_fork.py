@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from querymode.engine.pool import pool
 from querymode.engine.program import Program
 from querymode.errors import QueryModeError
 from tests.abi.stub import Behaviour, stub_program, stub_wasm
+from tests.forked import in_child
 
 LIMIT = 64 << 20
 
@@ -27,32 +27,6 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     monkeypatch.setenv("QUERYMODE_CACHE_DIR", str(tmp_path / "cache"))
     yield
     pool().close_idle()
-
-
-def in_child(work: Callable[[], None]) -> None:
-    """Runs `work` in a forked child that has half a minute."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        except BaseException:
-            import traceback
-
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            assert os.waitstatus_to_exitcode(status) == 0
-            return
-        time.sleep(0.005)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    pytest.fail("the child hangs")
 
 
 def echo(instance: Instance) -> None:

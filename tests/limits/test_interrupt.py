@@ -19,6 +19,7 @@ import pytest
 
 from querymode import QueryMode, col
 from querymode.errors import ColumnNotFoundError, MemoryExceededError, QueryModeError
+from tests.forked import in_child
 from tests.limits.child import ROOT, run, start
 
 LONG_QUERY = """
@@ -144,21 +145,11 @@ EXPECTED = sum(range(3, 100_000, 10))
 
 def test_fork_after_a_query() -> None:
     assert total() == EXPECTED
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            code = 0 if total() == EXPECTED and total() == EXPECTED else 2
-        finally:
-            os._exit(code)
-    deadline = time.monotonic() + 20
-    while (found := os.waitpid(child, os.WNOHANG)) == (0, 0):
-        if time.monotonic() > deadline:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            pytest.fail("the child hangs")
-        time.sleep(0.005)
-    assert os.waitstatus_to_exitcode(found[1]) == 0
+
+    def work() -> None:
+        assert total() == EXPECTED and total() == EXPECTED
+
+    in_child(work)
     assert total() == EXPECTED
 
 

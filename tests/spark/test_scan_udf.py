@@ -35,6 +35,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from querymode.spark import java, package_zip, scan_udf, session
 from querymode.spark.cast import arrow_fields, cast_table, spark_schema
 from querymode.spark.worker import engine
+from tests.forked import in_child
 from tests.raises import raises_code
 
 FILE_COUNT = 4
@@ -331,10 +332,11 @@ def test_another_version_says_so() -> None:
 def test_an_engine_belongs_to_its_process() -> None:
     ours = engine(32 << 20)
     assert engine(32 << 20) is ours and ours.threads == 1
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if engine(32 << 20) is not ours else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def work() -> None:
+        assert engine(32 << 20) is not ours
+
+    in_child(work)
 
 
 def test_types_spark_does_not_have_become_near_ones() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 import time
@@ -18,6 +17,7 @@ from querymode.store.local import LocalFile
 from querymode.store.memory import BytesSource
 from querymode.store.options import StoreOptions
 from querymode.store.source import ByteSource, ReadCancelled
+from tests.forked import in_child
 from tests.raises import raises_code
 from tests.unit.faulty_source import FaultySource
 from tests.unit.range_server import RangeServer
@@ -352,16 +352,12 @@ def test_no_room_for_threads(pool: IoPool, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_forked_child_has_its_own_threads() -> None:
     source = FaultySource(DATA)
     assert IoGate().read(source, 0, 5) == DATA[:5]
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            ticket = IoGate().submit(source, [(number, views(1)[0]) for number in range(40)])
-            ticket.wait(time.monotonic() + 5)
-            status = 0
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def work() -> None:
+        ticket = IoGate().submit(source, [(number, views(1)[0]) for number in range(40)])
+        ticket.wait(time.monotonic() + 5)
+
+    in_child(work)
 
 
 # ---- opening ----

@@ -35,6 +35,7 @@ from querymode.store.private_cache import PrivateCache
 from querymode.store.private_cache import cache_directory as user_directory
 from querymode.store.source import ByteSource
 from querymode.store.vip_cache import ENTRY_OVERHEAD, VipCache
+from tests.forked import in_child
 from tests.raises import raises_code
 from tests.unit.range_server import RangeServer
 
@@ -213,20 +214,17 @@ def test_many_threads_and_forks() -> None:
             if cache.get(key) is None:
                 cache.put(key, key, key)
 
+    def put() -> None:
+        cache.put("child", 1, 1)
+        entries = (*cache._ordinary.values(), *cache._vips.values())
+        assert cache.size == sum(entry.size for entry in entries)
+
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
     for thread in threads:
         thread.start()
     try:
         for _ in range(10):
-            child = os.fork()
-            if child == 0:
-                try:
-                    cache.put("child", 1, 1)
-                    entries = (*cache._ordinary.values(), *cache._vips.values())
-                    os._exit(0 if cache.size == sum(entry.size for entry in entries) else 1)
-                finally:
-                    os._exit(2)
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            in_child(put)
     finally:
         stop.set()
         for thread in threads:

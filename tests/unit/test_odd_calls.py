@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 import random
 import struct
 from decimal import Decimal
@@ -30,6 +29,7 @@ from querymode.qmcb import (
     encode_columnar_batch,
     slice_columnar_batch,
 )
+from tests.forked import in_child
 from tests.raises import raises_code
 
 FRAME = QueryMode.from_arrow(
@@ -150,15 +150,12 @@ def test_batch_functions_take_what_they_say() -> None:
 def test_a_child_does_not_wait_for_its_parents_queries() -> None:
     session = QueryMode.local(memory="64MiB", threads=1)
     frame = session.register("t", FRAME)
+
+    def work() -> None:
+        assert frame.filter(col("a") > 1).count() == 2
+
     with session._budget.reserve(64 << 20):
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                code = 0 if frame.filter(col("a") > 1).count() == 2 else 2
-            finally:
-                os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        in_child(work)
 
 
 def test_limits_and_options_of_files_are_checked(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import datetime
 import ipaddress
-import os
 import random
 import ssl
 import threading
@@ -21,6 +20,7 @@ from querymode import QueryModeError
 from querymode.store.open import open_source
 from querymode.store.options import StoreOptions
 from querymode.store.source import ByteSource, Patience, ReadCancelled
+from tests.forked import in_child
 from tests.unit.range_server import Handler, RangeServer
 
 DATA = random.Random(7).randbytes(300_000)
@@ -556,13 +556,10 @@ def test_certificates_that_are_not_there(tmp_path: Path) -> None:
 
 def test_a_forked_child_has_its_own_connections(server: RangeServer) -> None:
     source = open_source(server.url(), options())
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            status = 0 if source.read(5, 5) == DATA[5:10] else 2
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def work() -> None:
+        assert source.read(5, 5) == DATA[5:10]
+
+    in_child(work)
     assert source.read(9, 9) == DATA[9:18]
     assert server.connections == 2
