@@ -16,6 +16,7 @@ from querymode._shutdown import guarded, guards_shutdown
 from querymode.errors import TableNotFoundError, error
 from querymode.frame.frame import DataFrame
 from querymode.plan.nodes import GroupBy, Node, Scan
+from querymode.plan.snapshots import resolved
 from querymode.sql.cache import PlanCache
 from querymode.table.table import Origin
 
@@ -220,9 +221,15 @@ class QueryMode:
         if not isinstance(where, (str, bytes, os.PathLike)) and hasattr(where, "__iter__"):
             where = list(where)
         given = {option: value for option, value in options.items() if value is not None}
-        options = {option: value for option, value in options.items() if value is not None}
         try:
-            table = open_table(where, self._store_options(), name=name, gate=opening_gate(), **options)
+            table = open_table(
+                where,
+                self._store_options(),
+                name=name,
+                origin=Origin(_paths(where), given),
+                gate=opening_gate(),
+                **given,
+            )
         except TableNotFoundError as failure:
             if not isinstance(where, str) or "/" in where or not self._tables:
                 raise
@@ -230,7 +237,6 @@ class QueryMode:
             raise error(
                 "TABLE_NOT_FOUND", f"{failure.message}. Registered are: {known}", table=where
             ) from failure
-        table.origin = Origin(_paths(where), given)
         return DataFrame(self, Scan(table))
 
     def _store_options(self) -> StoreOptions:
@@ -320,6 +326,7 @@ class QueryMode:
         from querymode.output.result import Result
 
         with limits.call(self.memory):
+            node = resolved(node)
             known = self._known(node, limits)
             if known is not None:
                 return known
@@ -332,6 +339,7 @@ class QueryMode:
     def _execute_arrow(self, node: Node, limits: Limits) -> pyarrow.Table:
         """The answer as Arrow: every worker lays out what it made, straight from the engine's memory."""
         with limits.call(self.memory):
+            node = resolved(node)
             known = self._known(node, limits)
             if known is not None:
                 return known.to_arrow()
@@ -352,6 +360,7 @@ class QueryMode:
     def _stream(self, node: Node, limits: Limits) -> Iterator[list[pyarrow.RecordBatch]]:
         """Batches of an answer, in order, as they come: never all of them in memory at once."""
         with limits.call(self.memory):
+            node = resolved(node)
             known = self._known(node, limits)
             if known is not None:
                 return iter((known.to_arrow().to_batches(),))
@@ -363,6 +372,7 @@ class QueryMode:
     def _stream_qmcb(self, node: Node, limits: Limits) -> Iterator[bytes]:
         """The same in the engine's form."""
         with limits.call(self.memory):
+            node = resolved(node)
             known = self._known(node, limits)
             if known is not None:
                 return iter(known.to_qmcb())

@@ -6,15 +6,12 @@ import os
 import reprlib
 from collections.abc import Iterable
 
-from querymode._collector import CollectorPaused
 from querymode.catalog import disk as local
 from querymode.catalog.listing import Found
-from querymode.catalog.opening import Hive, Opening, OtherFormat
+from querymode.catalog.opening import Hive, OtherFormat
 from querymode.errors import QueryModeError, error
 from querymode.format import registry
-from querymode.format.parquet.footer import default_cache
 from querymode.store.access import absolute
-from querymode.store.fetch import IoGate
 from querymode.store.location import display_name, local_path, scheme_of
 from querymode.store.options import StoreOptions
 
@@ -23,9 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from querymode.catalog.opening import Opening
     from querymode.format.format import Format
     from querymode.format.parquet.footer import FooterCache
+    from querymode.store.fetch import IoGate
     from querymode.table.stored import StoredTable
+    from querymode.table.table import Origin
 
     Path = str | os.PathLike[str]
 
@@ -38,6 +38,7 @@ def open_table(
     hive_partitioning: bool | None = None,
     hive_types: Mapping[str, str] | str | None = None,
     name: str | None = None,
+    origin: Origin | None = None,
     gate: IoGate | None = None,
     cache: FooterCache | None = None,
     **reader: Any,
@@ -49,25 +50,27 @@ def open_table(
     a list differ in their keys. `hive_types`: types of such columns, which are text otherwise; "infer" finds
     them out. `gate` and `cache`: through which footers are read.
     """
-    gate = gate or IoGate()
-    before = (gate.request_count, gate.byte_count)
+    from querymode.catalog.reference import Reference
+
     is_list = not isinstance(where, (str, os.PathLike))
-    hive = Hive(hive_partitioning, hive_types, uneven=not is_list)
-    said = None if format is None else registry.by_option(format)
-    opening = Opening(options or StoreOptions(), gate, cache or default_cache(), said, hive)
-    with CollectorPaused():
-        found = _find_all(where, opening) if is_list else _find(where, opening)
-        table = _resolve(opening, found, reader, name)
-    table.opening = (gate.request_count - before[0], gate.byte_count - before[1])
-    return table
+    reference = Reference(
+        where,
+        options or StoreOptions(),
+        said=None if format is None else registry.by_option(format),
+        hive=Hive(hive_partitioning, hive_types, uneven=not is_list),
+        reader=reader,
+        name=name,
+        origin=origin,
+        cache=cache,
+    )
+    return reference.open(gate)
 
 
-def _resolve(
-    opening: Opening, found: list[Found], reader: Mapping[str, Any], name: str | None
-) -> StoredTable:
+def resolve(opening: Opening, found: list[Found], reader: Mapping[str, Any], name: str | None) -> StoredTable:
+    """The table that files are at this moment, whatever format they turn out to be of."""
     format = opening.said or _format_of(found)
     for _ in registry.FORMATS:
-        opening.format = format
+        opening.begin(format)
         _check_options(format, reader)
         try:
             return format.resolve(opening, found, reader, name)
@@ -90,6 +93,11 @@ def _check_options(format: Format, reader: Mapping[str, Any]) -> None:
 
 
 # ---- which files ----
+
+
+def find_files(where: object, opening: Opening) -> list[Found]:
+    """What lies at a path, or at several."""
+    return _find(where, opening) if isinstance(where, (str, os.PathLike)) else _find_all(where, opening)
 
 
 def _find_all(where: object, opening: Opening) -> list[Found]:

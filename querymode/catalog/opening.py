@@ -1,24 +1,26 @@
 """How the files of one table are opened, to look at them and for queries.
 
 They are opened here only to learn what they are; a query opens those it needs, and fails if one is no longer
-what it was.
+what it was. What tells versions of a file apart is its mark: every query asks for those first (reference.py).
 """
 
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
+from querymode._call import check
 from querymode.catalog import hive
 from querymode.catalog.one_schema import Union
-from querymode.errors import error
 from querymode.format import registry
 from querymode.format.parquet.footer import default_cache, is_settled, load
-from querymode.store.local import LocalFile
+from querymode.store.local import LocalFile, identity_of
 from querymode.store.location import display_name, scheme_of
+from querymode.store.source import changed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
     from typing import Any
 
     from querymode.catalog.listing import Found
@@ -30,8 +32,12 @@ if TYPE_CHECKING:
     from querymode.store.options import StoreOptions
     from querymode.store.source import ByteSource
 
+    #: A file, the folders that count for it, and what differs when it was changed.
+    Mark = tuple[str, Sequence[str], object]
+
 #: Files that are open at the same time while they are looked at.
 _OPEN_COUNT_MAX = 256
+_FILES_PER_CHECK = 256
 
 
 class OtherFormat(Exception):
@@ -70,6 +76,11 @@ class Opening:
         self.said = said
         #: What they are taken for.
         self.format = said
+        #: Of all that were opened to be looked at.
+        self.marks: list[Mark] = []
+        self.has_remote = False
+        #: Other machines are asked whether files are still the same, and need not send anything of them.
+        self.looks_again = False
         self._hive = hive or Hive(None, None, uneven=True)
 
     @property
@@ -80,6 +91,11 @@ class Opening:
         found = registry.by_content(head, tail)
         if found is not None and found is not self.format:
             raise OtherFormat(found)
+
+    def begin(self, format: Format) -> None:
+        """Files are going to be looked at, as those of this format."""
+        self.format = format
+        self.marks = []
 
     def batches(self, found: Sequence[Found]) -> Iterator[list[tuple[Found, ByteSource]]]:
         for start in range(0, len(found), _OPEN_COUNT_MAX):
@@ -96,7 +112,44 @@ class Opening:
         remote = {index: file for index, file in enumerate(batch) if _is_remote(file) and file.source is None}
         opened = dict(zip(remote, self._open_together(list(remote.values())), strict=True))
         for index, file in enumerate(batch):
-            sources.append(file.source or opened.get(index) or LocalFile(file.path, self.options.access))
+            source = file.source or opened.get(index) or LocalFile(file.path, self.options.access)
+            sources.append(source)
+            self.has_remote |= _is_remote(file)
+            mark = _remote_mark(file, source) if _is_remote(file) else _local_mark(source)
+            self.marks.append((file.path, tuple(file.folders), mark))
+
+    def marks_of(self, found: Sequence[Found], before: Sequence[Mark]) -> list[Mark] | None:
+        """Of files as they are now; None where they are not the files of `before`. Local ones are not opened,
+        others are asked for a byte, unless their listing says enough."""
+        if [file.path for file in found] != [path for path, _, _ in before]:
+            return None
+        held = {path: mark for path, _, mark in before if isinstance(mark, _Whole)}
+        self._ask_again(
+            [
+                file
+                for file in found
+                if _is_remote(file) and not (file.known or file.source or file.path in held)
+            ]
+        )
+        marks: list[Mark] = []
+        for number, file in enumerate(found):
+            if number % _FILES_PER_CHECK == 0:
+                check()
+            mark: object
+            if file.path in held:
+                mark = held[file.path]
+            elif _is_remote(file):
+                mark = _remote_mark(file, file.source)
+            else:
+                mark = identity_of(file.path, self.options.access)
+            marks.append((file.path, tuple(file.folders), mark))
+        return marks
+
+    def _ask_again(self, files: list[Found]) -> None:
+        for start in range(0, len(files), _OPEN_COUNT_MAX):
+            batch = files[start : start + _OPEN_COUNT_MAX]
+            for file, source in zip(batch, self._open_together(batch), strict=True):
+                file.source = source
 
     def opener(self, file: Found, source: ByteSource, footer: HasBlob | None) -> Callable[[], ByteSource]:
         if isinstance(source, LocalFile):
@@ -117,8 +170,10 @@ class Opening:
     # ---- other machines ----
 
     def open_remote(self, file: Found) -> ByteSource:
-        tail_size = self.cache.opening_size(display_name(file.path))
-        return self.gate.open(file.path, self.options, tail_size=tail_size, known=file.known)
+        return self.gate.open(file.path, self.options, tail_size=self._tail_size(file), known=file.known)
+
+    def _tail_size(self, file: Found) -> int:
+        return 0 if self.looks_again else self.cache.opening_size(display_name(file.path))
 
     def _open_together(self, files: list[Found]) -> list[ByteSource]:
         """Opening waits for an answer, so that many are asked at a time."""
@@ -126,8 +181,9 @@ class Opening:
         try:
             for index, file in enumerate(files):
                 if file.known is None:
-                    tail_size = self.cache.opening_size(display_name(file.path))
-                    openings[index] = self.gate.begin_open(file.path, self.options, tail_size=tail_size)
+                    openings[index] = self.gate.begin_open(
+                        file.path, self.options, tail_size=self._tail_size(file)
+                    )
             return [
                 openings[index].wait() if index in openings else self.open_remote(file)
                 for index, file in enumerate(files)
@@ -140,6 +196,25 @@ class Opening:
 
 def _is_remote(file: Found) -> bool:
     return file.known is not None or scheme_of(file.path) not in ("", "file")
+
+
+class _Whole(NamedTuple):
+    """The mark of a file whose server sends all of it or nothing: it stays as it came, since asking for it
+    again would be reading it again."""
+
+    identity: Hashable
+
+
+def _remote_mark(file: Found, source: ByteSource | None) -> Hashable:
+    if file.known is not None:
+        return file.known.etag, file.known.size
+    assert source is not None
+    return _Whole(source.identity) if source.held_size else source.identity
+
+
+def _local_mark(source: ByteSource) -> object:
+    """Equal to none where the file may change again without a trace."""
+    return source.identity if is_settled(source) else object()
 
 
 def _same(source: ByteSource) -> ByteSource:
@@ -183,11 +258,7 @@ class _OpenAgain:
             source.close()
             raise
         source.close()
-        raise error(
-            "QUERY_FAILED",
-            f"{self._path} changed since the table was opened; open it again with table(…), and make the "
-            "query anew",
-        )
+        raise changed(self._path)
 
 
 def _opener_elsewhere(

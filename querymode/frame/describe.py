@@ -6,6 +6,7 @@ from querymode._abi import AggregateOp
 from querymode.expr.nodes import Aggregate, Column
 from querymode.optimize.known_answers import known_answer
 from querymode.plan.nodes import GroupBy, has_order
+from querymode.plan.snapshots import pinned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 def describe(frame: DataFrame) -> list[dict[str, Any]]:
     """Per column its type, its values and NULLs, the least and the greatest."""
+    frame = frame._with(pinned(frame._node))
     schema = frame.schema
     rows = frame.count()
     found: dict[str, dict[str, Any]] = {}

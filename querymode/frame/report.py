@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from querymode.errors import error
 from querymode.plan.nodes import Scan
+from querymode.plan.snapshots import resolved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,11 +14,13 @@ if TYPE_CHECKING:
 
 
 def report_of(frame: DataFrame) -> TableReport | TextTableReport:
-    """Of a table as it was opened; a query, and a table in memory, have no files to tell of."""
+    """Of a table as it is now; a query, and a table in memory, have no files to tell of."""
     from querymode.format.registry import by_number
     from querymode.table.stored import StoredTable
 
-    table = frame._node.source if isinstance(frame._node, Scan) else None
+    with frame._session._call():
+        node = resolved(frame._node)
+    table = node.source if isinstance(node, Scan) else None
     if not isinstance(table, StoredTable):
         raise error("NOT_SUPPORTED", "only tables of files, as table() opens them, can be inspected")
     report: TableReport | TextTableReport = by_number(table.format).report(table)

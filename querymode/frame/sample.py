@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from querymode.errors import error
 from querymode.plan.nodes import Node, Project, Scan, with_types
+from querymode.plan.snapshots import pinned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def sample(frame: DataFrame, count: int, seed: object) -> DataFrame:
         raise error("QUERY_FAILED", f"seed={seed!r}; it is a number")
     from random import Random
 
+    frame = frame._with(pinned(frame._node))
     total = frame.count()
     places = sorted(Random(seed).sample(range(total), min(count, total)))
     return frame._with(_in_memory(frame, places, total))

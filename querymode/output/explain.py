@@ -23,6 +23,7 @@ from querymode.plan.nodes import (
     Sort,
     Union,
 )
+from querymode.plan.snapshots import pinned
 from querymode.stage.lower import lower
 
 TYPE_CHECKING = False
@@ -42,6 +43,7 @@ def explain(session: QueryMode, node: Node, *, analyze: bool = False, format: st
     if format not in ("text", "json"):
         raise error("NOT_SUPPORTED", f"explain knows the formats 'text' and 'json', not {format!r}")
     profile = None
+    node = pinned(node)
     if analyze:
         from querymode.execute.profile import Profile
 

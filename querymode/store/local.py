@@ -248,6 +248,14 @@ def _descriptor_limit() -> int:
     return 2 * _KEPT_OPEN_MAX if soft == resource.RLIM_INFINITY else soft
 
 
+def identity_of(path: str, access: Access) -> FileIdentity:
+    """What a LocalFile of that path would have, if it were opened now."""
+    try:
+        return _identity(os.stat(access.local(path)))
+    except OSError as cause:
+        raise _failure(path, cause) from cause
+
+
 def _identity(status: os.stat_result) -> FileIdentity:
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 

@@ -9,6 +9,8 @@ runs (plan/snapshots.py), and one query has one snapshot for its whole life.
 
 from __future__ import annotations
 
+from copy import copy
+
 from querymode import _abi
 from querymode.errors import error
 from querymode.table.table import Table
@@ -56,6 +58,12 @@ class StoredTable(Table):
     def take_opening(self) -> tuple[int, int]:
         opening, self.opening = self.opening, (0, 0)
         return opening
+
+    def pinned(self) -> Self:
+        """The same snapshot, which nobody looks at again."""
+        table = copy(self)
+        table.reference, table.opening = None, self.take_opening()
+        return table
 
     def with_columns(self, schema: Schema, places: Sequence[int]) -> Self:
         """The same rows with these columns: for each, the number that it has here."""
