@@ -1,7 +1,7 @@
 //! Builds the engine module, its mirror for Python, and the native tests.
 //!
 //!     zig build wasm       querymode/querymode.wasm, what wheels and editable installs carry
-//!     zig build wasm-safe  zig-out/bin/querymode_safe.wasm, the same with every safety check on
+//!     zig build wasm-safe  zig-out/bin/querymode_safe.wasm, the same with every safety check on and the tests' toy format
 //!     zig build bench-wasm zig-out/bin/querymode_bench.wasm, the decoders alone, for benchmarks/codecs.py
 //!     zig build abi        querymode/_abi.py from wasm/src/abi.zig
 //!     zig build fuzz-parquet zig-out/bin/fuzz_parquet, which reads mutated files natively
@@ -105,8 +105,16 @@ fn add_reactor(
     });
     reactor.entry = .disabled; // no _start
     reactor.stack_size = 1024 * 1024;
+    add_options(b, reactor, optimize == .safe);
     reactor.step.dependOn(generated);
     return reactor;
+}
+
+/// What sources find in `build_options`. The toy format is for tests: what users get does not have it.
+fn add_options(b: *std.Build, compile: *std.Build.Step.Compile, has_toy_format: bool) void {
+    const options = b.addOptions();
+    options.addOption(bool, "has_toy_format", has_toy_format);
+    compile.root_module.addOptions("build_options", options);
 }
 
 fn add_abi(b: *std.Build) void {
@@ -133,6 +141,7 @@ fn add_fuzzer(b: *std.Build, generated: *std.Build.Step) void {
             .optimize = b.option(std.lang.Optimize, "fuzz-optimize", "fuzz_parquet (default: debug, which builds in seconds)") orelse .debug,
         }),
     });
+    add_options(b, fuzzer, false);
     fuzzer.step.dependOn(generated);
     const install = b.addInstallArtifact(fuzzer, .{});
     b.step("fuzz-parquet", "Write zig-out/bin/fuzz_parquet").dependOn(&install.step);
@@ -144,6 +153,7 @@ fn add_tests(b: *std.Build, generated: *std.Build.Step) void {
         .target = b.graph.host,
         .optimize = b.option(std.lang.Optimize, "test-optimize", "tests (default: debug)") orelse .debug,
     }) });
+    add_options(b, native, true);
     native.step.dependOn(generated);
     b.step("test", "Run the unit tests natively").dependOn(&b.addRunArtifact(native).step);
 
@@ -156,6 +166,7 @@ fn add_tests(b: *std.Build, generated: *std.Build.Step) void {
         .optimize = .small,
         .strip = true,
     }) });
+    add_options(b, wasi, true);
     wasi.step.dependOn(generated);
     const install = b.addInstallArtifact(wasi, .{});
     b.step("test-wasm", "Build the unit tests for wasm32-wasi").dependOn(&install.step);

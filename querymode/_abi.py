@@ -200,6 +200,7 @@ class FileFormat(IntEnum):
     PARQUET = 0
     CSV = 1
     NDJSON = 2
+    TOY = 255
 
 
 class JoinKind(IntEnum):

@@ -445,7 +445,13 @@ pub const OutputState = enum(u32) {
     again = 4,
 };
 
-pub const FileFormat = enum(u32) { parquet = 0, csv = 1, ndjson = 2 };
+pub const FileFormat = enum(u32) {
+    parquet = 0,
+    csv = 1,
+    ndjson = 2,
+    /// Of tests: only the module that they build for themselves reads it.
+    toy = 255,
+};
 
 /// How a file of text is packed: what its first bytes say.
 pub const TextCompression = enum(u32) { none = 0, gzip = 1, zstd = 2 };

@@ -76,6 +76,7 @@ test {
     _ = @import("format/text/csv_layout.zig");
     _ = @import("format/text/csv_marks.zig");
     _ = @import("format/text/csv_rows.zig");
+    _ = @import("format/toy_rows.zig");
     _ = @import("kernel/arithmetic.zig");
     _ = @import("kernel/bit_compress.zig");
     _ = @import("kernel/block_filter.zig");

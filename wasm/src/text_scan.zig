@@ -240,7 +240,7 @@ pub const TextScan = struct {
                 .wanted = wanted,
                 .checks_text = true,
             }) },
-            .parquet => unreachable, // `scan_request` has looked
+            else => unreachable, // `scan_open` has looked
         }
         self.chunk_row_limit = @min(self.chunk_row_limit, builder_module.row_limit(self.builders));
     }

@@ -32,7 +32,7 @@ pub fn sniff(gpa: std.mem.Allocator, format: abi.FileFormat, bytes: []const u8, 
     const found = switch (format) {
         .csv => try sniff_csv(arena.allocator(), head, options, is_whole),
         .ndjson => try sniff_json(gpa, arena.allocator(), head, options, is_whole),
-        .parquet => return refuse(),
+        else => return refuse(),
     };
     var answer: std.ArrayList(u8) = .empty;
     errdefer answer.deinit(gpa);

@@ -170,9 +170,9 @@ fn answer_batch(names: []const []const u8, batch: column_module.Batch, out: u32)
 }
 
 fn leaf_bounds(handle: u32, leaf: u32, out: u32) Error!void {
-    const file = switch ((try file_of(handle)).of) {
-        .parquet => |parquet| parquet,
-    };
+    const any = try file_of(handle);
+    if (any.of != .parquet) return error.InvalidHandle;
+    const file = any.of.parquet;
     if (leaf >= file.leaves.len) return error.InvalidHandle;
     var arena: Arena = .init(heap.engine_allocator());
     defer arena.deinit();

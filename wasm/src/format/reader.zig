@@ -9,6 +9,7 @@
 //! below may be missing from a format: then it knows no bounds, or has no dictionaries.
 const std = @import("std");
 const abi = @import("../abi.zig");
+const build_options = @import("build_options");
 const evidence_module = @import("evidence.zig");
 const interrupt = @import("../core/interrupt.zig");
 const segments = @import("segments.zig");
@@ -23,6 +24,7 @@ pub const Error = error{ Cancelled, InvalidFormat, InvalidPlan, NotSupported, Ou
 /// A piece on its way into a query.
 pub const Reader = union(enum) {
     parquet: *@import("parquet/row_group.zig").RowGroup,
+    toy: if (build_options.has_toy_format) *@import("toy_rows.zig").ToyRows else noreturn,
 
     pub fn open(gpa: std.mem.Allocator, file: File, opening: *const Opening) Error!Reader {
         switch (file.of) {
