@@ -15,8 +15,10 @@ import time
 from querymode._collector import CollectorPaused
 from querymode.catalog.files import find_files, resolve
 from querymode.catalog.opening import Opening
+from querymode.errors import QueryModeError
 from querymode.format.parquet.footer import default_cache
 from querymode.store.fetch import IoGate, opening_gate
+from querymode.store.local import identity_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from querymode.catalog.opening import Hive, Mark
     from querymode.format.format import Format
     from querymode.format.parquet.footer import FooterCache
+    from querymode.store.access import Access
     from querymode.store.options import StoreOptions
     from querymode.table.stored import StoredTable
     from querymode.table.table import Origin
@@ -35,15 +38,28 @@ if TYPE_CHECKING:
 FRESH_SECONDS = 1.0
 
 
+#: So many files that were named one by one are looked at without the detour over a listing.
+_NAMED_MAX = 64
+
+
 class _Held:
-    """A snapshot. `fresh_until`: see FRESH_SECONDS; 0 once a query has had it."""
+    """A snapshot. `fresh_until`: see FRESH_SECONDS; 0 once a query has had it. `is_named`: its files are
+    those that somebody named, on this machine, so that there is nothing to list."""
 
-    __slots__ = ("fresh_until", "marks", "table")
+    __slots__ = ("fresh_until", "is_named", "marks", "table")
 
-    def __init__(self, table: StoredTable, marks: list[Mark], fresh_until: float) -> None:
+    def __init__(self, table: StoredTable, marks: list[Mark]) -> None:
         self.table = table
         self.marks = marks
-        self.fresh_until = fresh_until
+        self.fresh_until = 0.0
+        self.is_named = False
+
+    def is_unchanged(self, access: Access) -> bool:
+        """Whether files that were named are what they were. What became of others is found out elsewhere."""
+        try:
+            return all(identity_of(path, access) == mark for path, _, mark in self.marks)
+        except QueryModeError:
+            return False
 
 
 class Reference:
@@ -102,6 +118,8 @@ class Reference:
         if time.monotonic() < held.fresh_until:
             held.fresh_until = 0.0
             return held.table
+        if held.is_named and held.is_unchanged(self._options.access):
+            return held.table
         gate = opening_gate() or IoGate()
         before = (gate.request_count, gate.byte_count)
         with CollectorPaused():
@@ -120,8 +138,12 @@ class Reference:
         return Opening(self._options, gate, self._cache, self._said, self._hive)
 
     def _resolved(self, opening: Opening, found: list[Any]) -> StoredTable:
+        is_known = self._held is not None
         table = resolve(opening, found, self._reader, self._name)
         table.origin, table.reference = self._origin, self
-        is_new = self._held is None and opening.has_remote
-        self._held = _Held(table, opening.marks, time.monotonic() + FRESH_SECONDS if is_new else 0.0)
+        held = self._held = _Held(table, opening.marks)
+        if opening.has_remote:
+            held.fresh_until = 0.0 if is_known else time.monotonic() + FRESH_SECONDS
+        else:
+            held.is_named = len(found) <= _NAMED_MAX and all(file.is_named for file in found)
         return table
