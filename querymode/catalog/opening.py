@@ -6,6 +6,7 @@ what it was. What tells versions of a file apart is its mark: every query asks f
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from querymode._call import check
 from querymode.catalog import hive
 from querymode.catalog.one_schema import Union
 from querymode.format import registry
-from querymode.format.parquet.footer import default_cache, is_settled, load
+from querymode.format.parquet.footer import SETTLED_NS, default_cache, is_settled, load
 from querymode.store.local import LocalFile, identity_of
 from querymode.store.location import display_name, scheme_of
 from querymode.store.source import changed
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 #: Files that are open at the same time while they are looked at.
 _OPEN_COUNT_MAX = 256
 _FILES_PER_CHECK = 256
+#: A file that still moves then is read as it is: if it was changed meanwhile, the last look at it tells.
+_SETTLING_MAX = 5
 
 
 class OtherFormat(Exception):
@@ -248,6 +251,7 @@ class _OpenAgain:
         identity, was_settled = self._known
         source = LocalFile(self._path, self._options.access)
         try:
+            _settle(source)
             if was_settled and source.identity == identity:
                 return source
             # Text has no footer to look at: the file itself is, when the scan ends.
@@ -259,6 +263,17 @@ class _OpenAgain:
             raise
         source.close()
         raise changed(self._path)
+
+
+def _settle(source: LocalFile) -> None:
+    """Waits until a file that was written a moment ago rests. Its times move when a write begins: somebody
+    may still be at it, and that would never show."""
+    for _ in range(_SETTLING_MAX):
+        if is_settled(source):
+            return
+        check()
+        time.sleep(SETTLED_NS / 1e9)
+        source.look_again()
 
 
 def _opener_elsewhere(

@@ -124,6 +124,12 @@ class LocalFile(ByteSource):
         if _identity(named) != self.identity:
             raise touched(self.name)
 
+    def look_again(self) -> None:
+        """Before anything was read: what the file is by now."""
+        with _Use(self) as descriptor:
+            status = os.fstat(descriptor)
+        self.size, self.identity = status.st_size, _identity(status)
+
     def _is_same(self, status: os.stat_result) -> bool:
         # Without the time of the inode's own change, which a new name or new permissions move too.
         return _identity(status)[:4] == self.identity[:4]

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode, QueryModeError, col
-from querymode.format.parquet.footer import is_settled
+from querymode.format.parquet.footer import SETTLED_NS, is_settled
 from querymode.format.parquet.report import FileReport
 from querymode.frame.frame import DataFrame
 from querymode.store.local import LocalFile
@@ -202,6 +203,23 @@ def test_pages(path: Path, during_reads: Callable[..., list[int]]) -> None:
     expected = report.pages(0, 0)
     path.chmod(0o600)
     assert report.pages(0, 0) == expected
+
+
+def test_a_write_may_still_be_under_way(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times move when a write begins, not while it goes on: of a file that was written just now nothing is
+    read until the write is likely to be over."""
+    path.write_bytes(VERSIONS[1])
+    frame = QueryMode.local().table(path)
+    read_into = LocalFile.read_into
+    ages: list[int] = []
+
+    def read(self: LocalFile, ranges: Sequence[tuple[int, memoryview]], **options: Any) -> None:
+        ages.append(time.time_ns() - path.stat().st_ctime_ns)
+        read_into(self, ranges, **options)
+
+    monkeypatch.setattr(LocalFile, "read_into", read)
+    assert total(frame) == 2 * ROWS
+    assert ages and min(ages) >= SETTLED_NS
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -344,17 +344,17 @@ def test_s3(session: QueryMode, server: RangeServer, s3: dict[str, object]) -> N
 
     lake = QueryMode.local(storage_options=s3)
     client = ClientSettings(s3, 5.0).client()
-    client.create_bucket(Bucket="lake")
-    client.put_object(Bucket="lake", Key="t/a.parquet", Body=parquet(x=[1]))
-    folder, single = lake.table("s3://lake/t/"), lake.table("s3://lake/t/a.parquet")
+    client.create_bucket(Bucket="snapshots")
+    client.put_object(Bucket="snapshots", Key="t/a.parquet", Body=parquet(x=[1]))
+    folder, single = lake.table("s3://snapshots/t/"), lake.table("s3://snapshots/t/a.parquet")
     for frame in (folder, single):
         assert [frame.count(), frame.count()] == [1, 1]
-    client.put_object(Bucket="lake", Key="t/b.parquet", Body=parquet(x=[10]))
+    client.put_object(Bucket="snapshots", Key="t/b.parquet", Body=parquet(x=[10]))
     assert [total(folder), total(single)] == [11, 1]
-    client.put_object(Bucket="lake", Key="t/a.parquet", Body=parquet(x=[2]))
+    client.put_object(Bucket="snapshots", Key="t/a.parquet", Body=parquet(x=[2]))
     assert [total(folder), total(single)] == [12, 2]
     assert folder.collect().stats["opening_requests"] == 1  # a listing
-    client.delete_object(Bucket="lake", Key="t/a.parquet")
+    client.delete_object(Bucket="snapshots", Key="t/a.parquet")
     assert total(folder) == 10
     with raises_code("TABLE_NOT_FOUND"):
         total(single)

@@ -70,7 +70,7 @@ MEMORY_COUNT_MAX = 50_000
 #: Smaller footers of local files are read and flattened as fast as a file of ours is found and checked.
 DISK_WORTH = 16 * KIB
 #: A file that changed this recently may change again within one tick of the clock that its times come from.
-_SETTLED_NS = 20_000_000
+SETTLED_NS = 20_000_000
 
 
 class FooterCache:
@@ -382,7 +382,7 @@ def is_settled(source: ByteSource) -> bool:
     if not (source.local and isinstance(identity, tuple) and len(identity) == 5):
         return True
     changed_ns: int = identity[4]
-    return changed_ns + _SETTLED_NS < time.time_ns()
+    return changed_ns + SETTLED_NS < time.time_ns()
 
 
 # ---- is it Parquet at all? ----
