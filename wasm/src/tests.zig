@@ -42,6 +42,8 @@ test {
     _ = @import("encoding/rle.zig");
     _ = @import("format/coded_rows.zig");
     _ = @import("format/evidence.zig");
+    _ = @import("format/lance/protobuf.zig");
+    _ = @import("format/nested.zig");
     _ = @import("format/parquet/bloom.zig");
     _ = @import("format/parquet/column_chunk.zig");
     _ = @import("format/parquet/file.zig");
@@ -49,7 +51,6 @@ test {
     _ = @import("format/parquet/flatten.zig");
     _ = @import("format/parquet/footer.zig");
     _ = @import("format/parquet/metadata.zig");
-    _ = @import("format/parquet/nested.zig");
     _ = @import("format/parquet/page_header.zig");
     _ = @import("format/parquet/page_index.zig");
     _ = @import("format/parquet/page_list.zig");

@@ -113,6 +113,9 @@ const Current = struct {
 };
 
 pub const ChunkReader = struct {
+    /// NULLs have none.
+    pub const slots_have_values = false;
+
     gpa: std.mem.Allocator,
     leaf: *const Leaf,
     chunk: Chunk,
@@ -609,6 +612,15 @@ pub const ChunkReader = struct {
     }
 
     // ---- rows of a leaf that does not repeat ----
+
+    /// Its levels are its validity.
+    pub fn is_flat(self: *const ChunkReader) bool {
+        return self.leaf.max_repetition == 0 and self.leaf.max_definition <= 1;
+    }
+
+    pub fn skip_to(self: *ChunkReader, row: u64) Error!void {
+        try self.skip(row - self.row);
+    }
 
     /// Leaves out `count` rows. Pages that lie wholly in them are not decompressed, and with an index
     /// they need not even be here.

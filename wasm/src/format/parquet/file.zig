@@ -3,6 +3,7 @@ const std = @import("std");
 const evidence_module = @import("../evidence.zig");
 const footer = @import("footer.zig");
 const metadata = @import("metadata.zig");
+const nested = @import("../nested.zig");
 const statistics = @import("statistics.zig");
 const Arena = @import("../../core/arena.zig").Arena;
 const Bounds = evidence_module.Bounds;
@@ -34,10 +35,7 @@ pub const File = struct {
         const tree = try self.footer.tree(arena);
         self.nodes = tree.nodes;
         self.leaves = tree.leaves;
-        var places: std.ArrayList(Node) = .empty;
-        try places.appendSlice(arena, tree.nodes);
-        for (tree.nodes) |*node| try add_fields(arena, &places, node);
-        self.places = places.items;
+        self.places = try nested.places_of(arena, tree.nodes);
         self.writer = .parse(self.footer.created_by);
         return self;
     }
@@ -140,14 +138,6 @@ fn count_coded(extras: footer.ChunkExtras, writer: statistics.Writer, page_count
 
 fn bit_of(encoding: metadata.Encoding) u16 {
     return @as(u16, 1) << @intCast(@backingInt(encoding));
-}
-
-fn add_fields(arena: std.mem.Allocator, places: *std.ArrayList(Node), node: *const Node) error{OutOfMemory}!void {
-    if (node.type.tag != .structure) return;
-    for (node.children) |*child| {
-        try places.append(arena, child.*);
-        try add_fields(arena, places, child);
-    }
 }
 
 test count_coded {

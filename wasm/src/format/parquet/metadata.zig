@@ -6,6 +6,8 @@
 const schema = @import("../../core/schema.zig");
 const DataType = schema.DataType;
 
+pub const Node = @import("../nested.zig").Node;
+
 pub const PhysicalType = enum(u8) {
     boolean = 0,
     int32 = 1,
@@ -75,28 +77,6 @@ pub const Leaf = struct {
     type: DataType,
     /// Bounds are ordered as our kernels order `type`: statistics of others are not looked at.
     ordered: bool = true,
-};
-
-/// A column of ours, or one nested in it.
-pub const Node = struct {
-    name: []const u8,
-    type: DataType,
-    /// The definition level from which on the value is not NULL.
-    definition: u8,
-    /// list, map: the repetition level of its elements. 0 otherwise.
-    repetition: u8 = 0,
-    /// list, map: the definition level from which on there is an element.
-    element_definition: u8 = 0,
-    nullable: bool,
-    /// Its leaves, in the file's order.
-    leaf_first: u32,
-    leaf_count: u32,
-    /// list: its element; structure: its fields; map: key and value.
-    children: []const Node = &.{},
-
-    pub fn is_leaf(self: *const Node) bool {
-        return self.children.len == 0 and !self.type.is_nested();
-    }
 };
 
 /// A leaf's share of a row group.

@@ -12,7 +12,7 @@ const column_chunk = @import("column_chunk.zig");
 const evidence_module = @import("../evidence.zig");
 const interrupt = @import("../../core/interrupt.zig");
 const metadata = @import("metadata.zig");
-const nested = @import("nested.zig");
+const nested = @import("../nested.zig");
 const page_index = @import("page_index.zig");
 const reader = @import("../reader.zig");
 const segments_module = @import("../segments.zig");
@@ -25,7 +25,7 @@ const CodedRows = @import("../coded_rows.zig").CodedRows;
 const Column = @import("../../core/column.zig").Column;
 const ColumnBuilder = @import("../../core/column_builder.zig").ColumnBuilder;
 const Needs = segments_module.Needs;
-const NodeReader = nested.NodeReader;
+const NodeReader = nested.NodeReader(ChunkReader);
 const Question = evidence_module.Question;
 const Seen = evidence_module.Seen;
 const Span = reader.Span;
@@ -398,13 +398,12 @@ pub const RowGroup = struct {
     }
 
     pub fn skip_to(self: *RowGroup, input: usize, row: u64) Error!void {
-        try self.inputs[input].?.node.skip_to(row);
+        for (self.inputs[input].?.node.leaves) |*leaf| try leaf.skip_to(row);
     }
 
     pub fn read(self: *RowGroup, input: usize, builder: *ColumnBuilder, row: u64, count: u32) Error!void {
-        const node = &self.inputs[input].?.node;
-        try node.skip_to(row);
-        try node.read(builder, count);
+        try self.skip_to(input, row);
+        try self.inputs[input].?.node.read(builder, count);
     }
 
     pub fn read_selected(
@@ -415,9 +414,8 @@ pub const RowGroup = struct {
         count: u32,
         chosen: []const u32,
     ) Error!void {
-        const node = &self.inputs[input].?.node;
-        try node.skip_to(row);
-        try node.leaves[0].read_selected(builder, count, chosen);
+        try self.skip_to(input, row);
+        try self.leaf_of(input).read_selected(builder, count, chosen);
     }
 
     // ---- codes ----
