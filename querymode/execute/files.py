@@ -435,7 +435,7 @@ class GroupReader(PieceReader):
             flags |= _abi.SCAN_FILTER_FIRST
         file = open_file(self._instance, scan.table.format, self._file.footer)
         picked = scan.table.picked.get(self._piece, b"")
-        deleted = scan.table.deleted.get(self._piece, b"")
+        deleted = scan.table.deleted_rows(self._piece, scan.gate)
         prune_query = 0 if picked else worker.prune_query
         head = _REQUEST.pack(file, group, prune_query, flags, scan.window, len(picked) // 8, len(deleted))
         places = [self._file.places[index] for index in scan.columns]
@@ -524,9 +524,12 @@ class Worker:
     def _tasks(self, lanes: Callable[[], int | None]) -> Iterator[tuple[int, int | None]]:
         while (lane := lanes()) is not None:
             for piece in self.scan.lanes[lane - self.first_lane]:
-                if not self.is_behind(piece):
+                if not self.is_behind(piece) and not self._is_gone(piece):
                     yield lane, piece
             yield lane, None
+
+    def _is_gone(self, piece: int) -> bool:
+        return self.scan.table.is_gone(piece, self.scan.gate)
 
     def _open_ahead(
         self,
@@ -556,6 +559,8 @@ class Worker:
         requests = size = 0
         for lane in self.scan.lanes:
             for piece in lane:
+                if self._is_gone(piece):
+                    continue
                 reader = GroupReader(self, piece, foreseen=True)
                 requests += reader.foreseen_requests
                 size += reader.foreseen_bytes

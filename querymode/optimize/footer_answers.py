@@ -32,7 +32,7 @@ def known_batch(node: Node) -> bytes | None:
     if not isinstance(node, GroupBy) or node.keys or not isinstance(node.input, Scan):
         return None
     table = node.input.source
-    if table.evidence is None or not table.evidence.is_exact or not table.lane_count:
+    if table.answers is None or not table.lane_count:
         return None
     bounds: dict[tuple[AggregateOp, str], None] = {}
     for _, call in node.calls:
@@ -68,7 +68,7 @@ def _ask(node: GroupBy, table: Table, bounds: list[tuple[AggregateOp, str]]) -> 
         for place, (op, name) in enumerate(bounds)
     ]
     least = GroupBy(source, (), calls)
-    evidence = table.evidence
+    evidence = table.answers
     assert evidence is not None
 
     def task(instance: Instance) -> bytes | None:

@@ -74,4 +74,4 @@ def is_file_aggregate(node: Node) -> bool:
     """Aggregates over whole files, which their footers may answer."""
     if not isinstance(node, GroupBy) or node.keys or not isinstance(node.input, Scan):
         return False
-    return node.input.source.evidence is not None
+    return node.input.source.answers is not None

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 class Evidence:
     """Of a table's pieces."""
 
-    #: Whether bounds that say so, and counts, are those of the rows that are there: then they are answers.
+    #: Whether bounds that say so, and counts, are those of the rows that files have. Tables know whether all
+    #: of these are theirs (`Table.answers`).
     is_exact = True
 
     def of(self, table: FileTable) -> Self:
@@ -54,12 +55,13 @@ class Evidence:
         raise NotImplementedError
 
     def null_count(self, index: int) -> int | None:
-        """NULLs of a column in all pieces, if that is known exactly."""
+        """NULLs of a column in all rows of all pieces, if that is known exactly."""
         return None
 
 
 class KnownValues:
-    """What a manifest says of a column, by piece: bounds as little-endian values, and what else it has.
+    """What a manifest says of a column, by piece: bounds as little-endian values, and what else it has. It
+    speaks of all rows that files have, deleted or not.
 
     `known`: a bit for every piece whose bounds are known; None where all are.
     """

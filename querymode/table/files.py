@@ -7,6 +7,9 @@ threads or budgets. What a fragment lacks of the table's columns is NULL there; 
 
 Pieces are known by their numbers, and what is known of all of them lies in arrays: a manifest may name a
 hundred thousand fragments, of which a query reads two. Only those are made into objects.
+
+Rows of a fragment may have been deleted. Its files still have them, so all that files and manifests say of
+pieces (their rows, bounds, NULLs) is said of these rows too: it rules pieces out, and answers nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 
 from querymode._abi import FileFormat
+from querymode.errors import error
 from querymode.table.memory import cut_lanes
 from querymode.table.stored import CONSTANT, MISSING, StoredTable
 
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 
     from querymode.execute.top_bound import Zone
     from querymode.schema import Schema
+    from querymode.store.fetch import IoGate
     from querymode.store.source import ByteSource
     from querymode.table.evidence import Evidence
 
@@ -49,6 +54,17 @@ if TYPE_CHECKING:
         def __len__(self) -> int: ...
         def __getitem__(self, number: int, /) -> TableFile: ...
         def __iter__(self) -> Iterator[TableFile]: ...
+
+    class Deleted(Protocol):
+        """Rows that were deleted, by fragment. It goes wherever pieces are read, other processes too."""
+
+        @property
+        def row_count(self) -> int | None:
+            """Of all fragments, asked before any of them is opened. None where lists of them may overlap."""
+
+        def bitmap(self, fragment: int, gate: IoGate, /) -> bytes:
+            """A bit for every row that the fragment's files have, and zeros behind them; nothing where all
+            are left. It may be read when it is asked for, which several threads may do: through `gate`."""
 
 
 #: Many small files share lanes: more of them balance no better.
@@ -79,8 +95,10 @@ class TableFile:
 
 
 class Cuts:
-    """How many rows the pieces have, and which fragment each belongs to. `firsts`: by fragment, the number of
-    its first piece, and behind the last one the number of all."""
+    """How many rows the pieces have, deleted ones among them, and which fragment each belongs to.
+
+    `firsts`: by fragment, the number of its first piece, and behind the last one the number of all.
+    """
 
     __slots__ = ("firsts", "row_counts")
 
@@ -105,6 +123,24 @@ class Cuts:
         fragment = bisect_right(self.firsts, piece) - 1
         return fragment, piece - self.firsts[fragment]
 
+    def pieces_of(self, fragment: int) -> range:
+        if self.firsts is None:
+            return range(fragment, fragment + 1)
+        return range(self.firsts[fragment], self.firsts[fragment + 1])
+
+
+class DeletedRows:
+    """Of fragments that are known when the table is made: by number, their bitmaps."""
+
+    __slots__ = ("_bitmaps", "row_count")
+
+    def __init__(self, bitmaps: Mapping[int, bytes]) -> None:
+        self._bitmaps = bitmaps
+        self.row_count = sum(int.from_bytes(bits, "little").bit_count() for bits in bitmaps.values())
+
+    def bitmap(self, fragment: int, gate: IoGate, /) -> bytes:
+        return self._bitmaps.get(fragment, b"")
+
 
 class FileTable(StoredTable):
     """Fragments with one schema."""
@@ -119,6 +155,7 @@ class FileTable(StoredTable):
         name: str | None = None,
         *,
         format: FileFormat = FileFormat.PARQUET,
+        deleted: Deleted | None = None,
     ) -> None:
         self.schema = schema
         self.name = name
@@ -129,14 +166,14 @@ class FileTable(StoredTable):
         self.verify_crc = False
         #: Pieces that have rows, in order.
         self.pieces: Sequence[int] = _with_rows(cuts.row_counts)
-        self._row_count = sum(cuts.row_counts)
+        self._stored_count = sum(cuts.row_counts)
         self._evidence: Evidence | None = None
         #: By column and piece, what is known of the values (execute/top_bound.py).
         self.zones: dict[int, dict[int, Zone]] = {}
         #: By piece, runs of rows as the engine reads them: the only ones that the table has.
         self.picked: dict[int, bytes] = {}
-        #: By piece, a bit for every row that was deleted. How many these are is in the piece's row count.
-        self.deleted: Mapping[int, bytes] = {}
+        #: None: every row is left.
+        self.deleted = deleted if deleted is not None and deleted.row_count != 0 else None
         #: Each a range of `pieces`.
         self.lanes = cut_lanes(len(self.pieces), LANE_COUNT_MAX)
 
@@ -145,11 +182,26 @@ class FileTable(StoredTable):
         return {**super().__getstate__(), "zones": {}}
 
     @property
-    def row_count(self) -> int:
-        return self._row_count
+    def row_count(self) -> int | None:
+        if self.deleted is None:
+            return self._stored_count
+        gone = self.deleted.row_count
+        return None if gone is None else self._stored_count - gone
+
+    @property
+    def rows_expected(self) -> int:
+        count = self.row_count
+        return self._stored_count if count is None else count
 
     @property
     def evidence(self) -> Evidence | None:
+        return self._evidence
+
+    @property
+    def answers(self) -> Evidence | None:
+        # It speaks of all rows that the pieces have.
+        if self._evidence is None or not self._evidence.is_exact or self.deleted is not None or self.picked:
+            return None
         return self._evidence
 
     def use_evidence(self, evidence: Evidence) -> None:
@@ -158,12 +210,12 @@ class FileTable(StoredTable):
 
     def describe(self) -> str:
         files = f"{len(self.files):,} files" if len(self.files) != 1 else self.files[0].name
-        return f"scan {files}: {self._row_count:,} rows in {len(self.pieces):,} row groups"
+        return f"scan {files}: {self.rows_expected:,} rows in {len(self.pieces):,} row groups"
 
     def _like(self, schema: Schema, files: Fragments) -> Self:
         """The same pieces of other files."""
-        table = type(self)(schema, files, self.cuts, self.name, format=self.format)
-        table.verify_crc, table.deleted = self.verify_crc, self.deleted
+        table = type(self)(schema, files, self.cuts, self.name, format=self.format, deleted=self.deleted)
+        table.verify_crc = self.verify_crc
         if self._evidence is not None:
             table.use_evidence(self._evidence.of(table))
         return table
@@ -173,7 +225,7 @@ class FileTable(StoredTable):
 
     def with_rows(self, places: Sequence[int]) -> FileTable | None:
         """What evidence says of values, it says of all rows."""
-        if self.deleted:
+        if self.deleted is not None:
             return None  # row numbers of a piece count those that were deleted
         picked = self._like(self.schema, self.files)
         picked.opening = self.take_opening()
@@ -188,7 +240,7 @@ class FileTable(StoredTable):
                 picked.picked[piece] = _runs([place - first for place in places[begun:taken]])
             first = end
         picked.pieces = pieces
-        picked._row_count = len(places)
+        picked._stored_count = len(places)
         picked.lanes = cut_lanes(len(pieces), LANE_COUNT_MAX)
         return picked
 
@@ -196,11 +248,39 @@ class FileTable(StoredTable):
     def lane_count(self) -> int:
         return len(self.lanes)
 
-    def lane_rows(self, lane: int) -> int:
+    def lane_rows(self, lane: int) -> int | None:
+        if self.deleted is not None:
+            return None  # bitmaps are not looked at for its sake
         return sum(self.cuts.row_counts[self.pieces[index]] for index in self.lanes[lane])
 
     def null_count(self, index: int) -> int | None:
-        return None if self._evidence is None else self._evidence.null_count(index)
+        return None if self.answers is None else self.answers.null_count(index)
+
+    def deleted_rows(self, piece: int, gate: IoGate) -> bytes:
+        """Of a piece, a bit for every row that was deleted; nothing where none was."""
+        if self.deleted is None:
+            return b""
+        fragment, _ = self.cuts.place(piece)
+        bits = self.deleted.bitmap(fragment, gate)
+        return self._bits_of(piece, self.cuts.pieces_of(fragment), bits) if bits else b""
+
+    def is_gone(self, piece: int, gate: IoGate) -> bool:
+        """Whether all of its rows were deleted: then it is not read."""
+        if self.deleted is None:
+            return False
+        bits = self.deleted_rows(piece, gate)
+        return int.from_bytes(bits, "little").bit_count() == self.cuts.row_counts[piece]
+
+    def _bits_of(self, piece: int, pieces: range, bits: bytes) -> bytes:
+        """A piece's part of its fragment's bitmap. Cuts need not lie where bytes begin."""
+        counts = self.cuts.row_counts
+        stored = sum(counts[pieces.start : pieces.stop])
+        if len(bits) != (stored + 7) // 8 or bits[-1] >> (stored - 1) % 8 > 1:
+            raise error("INTERNAL", f"a bitmap of {len(bits):,} bytes does not fit {stored:,} rows")
+        first, count = sum(counts[pieces.start : piece]), counts[piece]
+        found = int.from_bytes(bits[first // 8 : (first + count + 7) // 8], "little") >> first % 8
+        found &= (1 << count) - 1
+        return found.to_bytes((count + 7) // 8, "little") if found else b""
 
 
 class _Replaced:

@@ -85,6 +85,12 @@ class Table:
         """What is known of its pieces, and rules them out before they are read. None if nothing is."""
         return None
 
+    @property
+    def answers(self) -> Evidence | None:
+        """The same where it is exact and speaks of the table's rows alone: then bounds that say so, and
+        counts, are those of the rows."""
+        return None
+
     def null_count(self, index: int) -> int | None:
         """NULLs of a column, if they are known exactly."""
         return None

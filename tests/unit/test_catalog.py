@@ -430,7 +430,7 @@ def test_links_do_not_lead_out(tmp_path: Path, what: str, where: str) -> None:
         (inside / "link.parquet").symlink_to(outside / "b.parquet")
     options = StoreOptions(root=inside, allowed_paths=[inside])
     assert failure(where, options).code == "ACCESS_DENIED"
-    assert open_table(where, StoreOptions(root=inside)).row_count >= 2
+    assert (open_table(where, StoreOptions(root=inside)).row_count or 0) >= 2
 
 
 def test_unreadable_folder(tmp_path: Path) -> None:
