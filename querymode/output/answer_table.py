@@ -21,6 +21,7 @@ from querymode.output.cells import printable, shortened, to_text
 from querymode.output.text_table import Aligned, align, display_width, is_number, is_terminal, terminal_width
 from querymode.output.writers import Format, column_batches
 from querymode.plan.nodes import comes_whole, text_of
+from querymode.plan.snapshots import pinned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ def print_answer(frame: DataFrame) -> None:
 
 
 def _print_preview(frame: DataFrame) -> None:
+    with frame._session._call():
+        frame = frame._with(pinned(frame._node))  # the rows, and how many there are, of the same files
     table = TextTable(frame)
     half = DRAWN_ROWS_MAX // 2
     known = known_row_count(frame._node)

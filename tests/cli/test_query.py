@@ -203,3 +203,18 @@ def test_a_preview_stops_reading(
     monkeypatch.setattr(query_table, "is_terminal", lambda: True)
     assert main([f"SELECT * FROM '{large}'"]) == 0
     assert 0 < sum(size for _, size in reads) < large.stat().st_size / 4
+
+
+def test_a_preview_counts_the_rows_that_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not those that the file had when the query was made."""
+    monkeypatch.setattr(query_table, "is_terminal", lambda: True)
+    pq.write_table(pa.table({"id": range(100)}), tmp_path / "t.parquet")
+    frame = QueryMode.local().table(tmp_path / "t.parquet")
+    pq.write_table(pa.table({"id": range(1000, 1700)}), tmp_path / "new.parquet")
+    (tmp_path / "new.parquet").replace(tmp_path / "t.parquet")
+    query_table.print_answer(frame)
+    text = capsys.readouterr().out
+    assert "│ 1000 │" in text
+    assert text.endswith("700 rows, the first 40 of them shown\n")
