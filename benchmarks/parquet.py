@@ -20,7 +20,7 @@ import pyarrow.parquet
 
 from benchmarks.harness import Table, seconds
 from querymode import QueryMode, col
-from querymode.format.parquet.footer import default_cache
+from querymode.format.footer_cache import default_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from querymode.catalog.opening import Opening
+    from querymode.format.footer_cache import FooterCache
     from querymode.format.format import Format
-    from querymode.format.parquet.footer import FooterCache
     from querymode.store.fetch import IoGate
     from querymode.table.stored import StoredTable
     from querymode.table.table import Origin

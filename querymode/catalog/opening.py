@@ -14,8 +14,8 @@ from querymode._call import check
 from querymode.catalog import hive
 from querymode.catalog.one_schema import Union
 from querymode.format import registry
-from querymode.format.parquet.footer import SETTLED_NS, default_cache, is_settled, load
-from querymode.store.local import LocalFile, identity_of
+from querymode.format.footer_cache import default_cache
+from querymode.store.local import SETTLED_NS, LocalFile, identity_of, is_settled
 from querymode.store.location import display_name, scheme_of
 from querymode.store.source import changed
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from querymode.catalog.listing import Found
+    from querymode.format.footer_cache import FooterCache
     from querymode.format.format import Format, HasBlob, Member
-    from querymode.format.parquet.footer import FooterCache
     from querymode.store.fetch import IoGate
     from querymode.store.fetch import Opening as Pending
     from querymode.store.local import FileIdentity
@@ -157,7 +157,8 @@ class Opening:
     def opener(self, file: Found, source: ByteSource, footer: HasBlob | None) -> Callable[[], ByteSource]:
         if isinstance(source, LocalFile):
             identity = (source.identity, is_settled(source))
-            return _OpenAgain(file.path, self.options, identity, footer, self.cache)
+            assert self.format is not None
+            return _OpenAgain(file.path, self.options, identity, (self.format, footer), self.cache)
         # It holds no descriptor, and each of its reads asks for this version only, or it holds all there is
         # of a file whose server sends no parts. The tail has served.
         source.tail = b""
@@ -176,7 +177,10 @@ class Opening:
         return self.gate.open(file.path, self.options, tail_size=self._tail_size(file), known=file.known)
 
     def _tail_size(self, file: Found) -> int:
-        return 0 if self.looks_again else self.cache.opening_size(display_name(file.path))
+        if self.looks_again:
+            return 0
+        tail_size = (self.format or registry.default()).tail_size
+        return self.cache.opening_size(display_name(file.path), tail_size)
 
     def _open_together(self, files: list[Found]) -> list[ByteSource]:
         """Opening waits for an answer, so that many are asked at a time."""
@@ -226,26 +230,26 @@ def _same(source: ByteSource) -> ByteSource:
 
 class _OpenAgain:
     """Opens a local file for a query. `known`: its identity, and whether it would have shown every change
-    since then. In another process, that process's cache of footers serves."""
+    since then. `read`: what it was read as. In another process, that process's cache of footers serves."""
 
-    __slots__ = ("_cache", "_footer", "_known", "_options", "_path")
+    __slots__ = ("_cache", "_known", "_options", "_path", "_read")
 
     def __init__(
         self,
         path: str,
         options: StoreOptions,
         known: tuple[FileIdentity, bool],
-        footer: HasBlob | None,
+        read: tuple[Format, HasBlob | None],
         cache: FooterCache,
     ) -> None:
         self._path = path
         self._options = options
         self._known = known
-        self._footer = footer
+        self._read = read
         self._cache = cache
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _opener_elsewhere, (self._path, self._options, self._known, self._footer)
+        return _opener_elsewhere, (self._path, self._options, self._known, self._read)
 
     def __call__(self) -> ByteSource:
         identity, was_settled = self._known
@@ -254,9 +258,9 @@ class _OpenAgain:
             _settle(source)
             if was_settled and source.identity == identity:
                 return source
-            # Text has no footer to look at: the file itself is, when the scan ends.
-            is_same = self._footer is None or _has_footer(source, self._footer, self._cache)
-            if source.identity[:4] == identity[:4] and is_same:
+            # A new link or new permissions change an inode's times as well, but not what is in the file.
+            format, footer = self._read
+            if source.identity[:4] == identity[:4] and format.has_footer(source, footer, self._cache):
                 return source
         except BaseException:
             source.close()
@@ -277,11 +281,9 @@ def _settle(source: LocalFile) -> None:
 
 
 def _opener_elsewhere(
-    path: str, options: StoreOptions, known: tuple[FileIdentity, bool], footer: HasBlob | None
+    path: str,
+    options: StoreOptions,
+    known: tuple[FileIdentity, bool],
+    read: tuple[Format, HasBlob | None],
 ) -> _OpenAgain:
-    return _OpenAgain(path, options, known, footer, default_cache())
-
-
-def _has_footer(source: LocalFile, footer: HasBlob, cache: FooterCache) -> bool:
-    """A new link or new permissions change an inode's times, but not the footer; new content does."""
-    return load([source], cache=cache)[0].blob == footer.blob
+    return _OpenAgain(path, options, known, read, default_cache())

@@ -16,7 +16,7 @@ from querymode._collector import CollectorPaused
 from querymode.catalog.files import find_files, resolve
 from querymode.catalog.opening import Opening
 from querymode.errors import QueryModeError
-from querymode.format.parquet.footer import default_cache
+from querymode.format.footer_cache import default_cache
 from querymode.store.fetch import IoGate, opening_gate
 from querymode.store.local import identity_of
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from querymode.catalog.opening import Hive, Mark
+    from querymode.format.footer_cache import FooterCache
     from querymode.format.format import Format
-    from querymode.format.parquet.footer import FooterCache
     from querymode.store.access import Access
     from querymode.store.options import StoreOptions
     from querymode.table.stored import StoredTable

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from querymode._abi import FileFormat
-    from querymode.format.parquet.footer import FooterCache
+    from querymode.format.footer_cache import FooterCache
     from querymode.schema import Schema
     from querymode.store.fetch import IoGate
     from querymode.store.source import ByteSource
@@ -91,6 +91,8 @@ class Format:
     title: str
     #: As the engine knows it.
     number: FileFormat
+    #: What is read of a file's end when it is opened: the whole footer of nearly every file.
+    tail_size = 64 << 10
     #: Options of `table(…)` that it takes, besides those that say where the files are.
     options: frozenset[str] = frozenset()
 
@@ -111,6 +113,11 @@ class Format:
     ) -> StoredTable:
         """The table that these files are at this moment."""
         raise NotImplementedError
+
+    def has_footer(self, source: ByteSource, footer: HasBlob | None, cache: FooterCache) -> bool:
+        """Whether a file, though it was touched, has the footer that it had. What has none is looked at when
+        its scan ends."""
+        return footer is None
 
     def report(self, table: StoredTable) -> Any:
         """What the files are made of, for `querymode inspect`."""

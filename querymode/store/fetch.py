@@ -575,3 +575,28 @@ def opening_gate() -> IoGate | None:
     if call.gate is None:
         call.gate = IoGate(max_requests=call.max_requests, max_bytes=call.max_bytes, deadline=call.deadline)
     return call.gate
+
+
+def read_many(gate: IoGate, wanted: Sequence[tuple[ByteSource, int, int]]) -> list[bytes]:
+    """(source, offset, size) → bytes: local ones one after the other, remote ones at the same time."""
+    answers: list[bytes | bytearray] = []
+    tickets = []
+    try:
+        for source, offset, size in wanted:
+            brought = len(source.tail) - (source.size - offset)
+            if brought >= 0:
+                answers.append(source.tail[brought : brought + size])
+            elif source.local:
+                answers.append(gate.read(source, offset, size))
+            else:
+                source.check_range(offset, size)
+                target = bytearray(size)
+                answers.append(target)
+                tickets.append(gate.submit(source, [(offset, memoryview(target))]))
+        for ticket in tickets:
+            ticket.wait()
+    except BaseException:
+        for ticket in tickets:
+            ticket.cancel()
+        raise
+    return [bytes(answer) for answer in answers]

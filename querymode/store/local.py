@@ -37,6 +37,9 @@ _QUICK_RATE = 0.5e9
 #: A hint costs a system call; whoever wants more ranges than this reads the file anyway.
 _PREFETCH_RANGES_MAX = 1024
 
+#: A file that changed this recently may change again within one tick of the clock that its times come from.
+SETTLED_NS = 20_000_000
+
 _lock = threading.Lock()
 #: The oldest first. Weak, so that a source nobody closed is closed with its last reference.
 _open_files: OrderedDict[int, weakref.ref[LocalFile]] = OrderedDict()
@@ -319,3 +322,12 @@ def _after_fork_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def is_settled(source: ByteSource) -> bool:
+    """Whether every later change will show in the identity."""
+    identity = source.identity
+    if not (source.local and isinstance(identity, tuple) and len(identity) == 5):
+        return True
+    changed_ns: int = identity[4]
+    return changed_ns + SETTLED_NS < time.time_ns()

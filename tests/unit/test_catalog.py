@@ -20,8 +20,8 @@ import pytest
 from querymode import QueryModeError
 from querymode.catalog.hive import partition_values
 from querymode.catalog.pattern import matches, split_pattern
+from querymode.format.footer_cache import FooterCache
 from querymode.format.parquet import footer
-from querymode.format.parquet.footer import FooterCache
 from querymode.store.options import StoreOptions
 from querymode.table.files import FileTable
 from querymode.table.stored import CONSTANT, MISSING

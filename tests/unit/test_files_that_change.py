@@ -15,10 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode, QueryModeError, col
-from querymode.format.parquet.footer import SETTLED_NS, is_settled
 from querymode.format.parquet.report import FileReport
 from querymode.frame.frame import DataFrame
-from querymode.store.local import LocalFile
+from querymode.store.local import SETTLED_NS, LocalFile, is_settled
 from querymode.store.open import open_source
 from querymode.store.source import Patience
 

@@ -22,12 +22,14 @@ from hypothesis import strategies as st
 
 from querymode import QueryModeError
 from querymode.engine.one_task import on_instance
+from querymode.format import footer_cache
+from querymode.format.footer_cache import FooterCache
 from querymode.format.parquet import footer
 from querymode.format.parquet.flat_footer import FlatFooter
-from querymode.format.parquet.footer import FooterCache
 from querymode.store import vip_cache
 from querymode.store.counting import CountingSource
 from querymode.store.fetch import IoGate
+from querymode.store.local import is_settled
 from querymode.store.memory import BytesSource
 from querymode.store.open import open_source
 from querymode.store.options import StoreOptions
@@ -79,7 +81,7 @@ def write(path: Path, columns: int = 2, rows: int = 8, row_groups: int = 1, firs
 
 def settle(path: Path) -> None:
     """Until the clock that times of files come from has moved on."""
-    while not footer.is_settled(open_source(path)):
+    while not is_settled(open_source(path)):
         time.sleep(0.002)
 
 
@@ -511,13 +513,14 @@ def test_another_engine_finds_nothing(
     wide: Path, monkeypatch: pytest.MonkeyPatch, engine_visits: list[int]
 ) -> None:
     load_one(open_source(wide))
-    monkeypatch.setattr(footer, "_engine_stamp", lambda: "another build")
+    monkeypatch.setattr(footer_cache, "_engine_stamp", lambda: "another build")
     load_one(open_source(wide))
     assert engine_visits == [1, 1]
 
 
 PROCESS = """
 import sys
+from querymode.format.footer_cache import FooterCache
 from querymode.format.parquet import footer
 from querymode.store.private_cache import PrivateCache
 from querymode.store.open import open_source
@@ -528,7 +531,7 @@ paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
 cache = os.path.join(os.environ["QUERYMODE_CACHE_DIR"], "footers")
 for _ in range(count):
     for path in paths:
-        (found,) = footer.load([open_source(path)], cache=footer.FooterCache())
+        (found,) = footer.load([open_source(path)], cache=FooterCache())
         expected = int(os.path.basename(path).split(".")[0])
         assert found.row_count == expected, (found.row_count, expected)
     for name in os.listdir(cache):

@@ -4,37 +4,33 @@
                           disk ─┤
              tail → engine → blob
 
-What is cached is the flat footer (flat_footer.py) under the source's identity: device, inode, size and times,
-or ETag. A file that changed has another identity, so an entry is never wrong, only forgotten.
-
-Entries on disk are shared by all processes of a user (store/private_cache.py).
+What is cached is the flat footer (flat_footer.py), under the source's identity (format/footer_cache.py).
 """
 
 from __future__ import annotations
 
-import os
 import struct
-import time
 from functools import partial
 
-from querymode._abi import VERSION as ABI_VERSION
 from querymode._abi import FileFormat
 from querymode._call import check, claim, current
-from querymode._version import __version__
 from querymode.engine.one_task import engine_share, on_instance
 from querymode.errors import QueryModeError, error
+from querymode.format.footer_cache import DISK, default_cache
+from querymode.format.format import Format
 from querymode.format.parquet.flat_footer import VERSION as FLAT_VERSION
 from querymode.format.parquet.flat_footer import FlatFooter
-from querymode.store.fetch import IoGate
-from querymode.store.private_cache import PrivateCache, entry_key
+from querymode.store.fetch import IoGate, read_many
+from querymode.store.local import is_settled
 from querymode.store.vip_cache import VipCache
 from querymode.types import PLAIN_TYPES, decode_name, decode_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from querymode.engine.instance import Instance
+    from querymode.format.footer_cache import FooterCache
     from querymode.store.private_cache import OpenedCache
     from querymode.store.source import ByteSource
     from querymode.types import DataType
@@ -46,8 +42,9 @@ if TYPE_CHECKING:
 KIB = 1 << 10
 MIB = 1 << 20
 
-#: What is read of a file's end at first: the whole footer of nearly every file.
-TAIL_SIZE = 64 * KIB
+TAIL_SIZE = Format.tail_size
+#: As the cache of footers knows it.
+KIND = str(FLAT_VERSION)
 #: Behind the footer: its size (u32) and the magic.
 _END_SIZE = 8
 #: "PAR1", an empty footer and what follows it: nothing is shorter.
@@ -65,50 +62,8 @@ TAILS_KEPT = 16
 _BATCH_COUNT = 256
 _BATCH_SIZE = 64 * MIB
 
-MEMORY_SIZE_MAX = 64 * MIB
-MEMORY_COUNT_MAX = 50_000
 #: Smaller footers of local files are read and flattened as fast as a file of ours is found and checked.
 DISK_WORTH = 16 * KIB
-#: A file that changed this recently may change again within one tick of the clock that its times come from.
-SETTLED_NS = 20_000_000
-
-
-class FooterCache:
-    """What is known of files, in memory; `disk` says whether entries are shared with other processes."""
-
-    def __init__(
-        self, size_max: int = MEMORY_SIZE_MAX, count_max: int = MEMORY_COUNT_MAX, *, disk: bool = True
-    ) -> None:
-        self.blobs: VipCache[bytes] = VipCache(size_max, count_max)
-        self.disk = disk
-        # By name: a file that was written anew probably has a footer of about the same size.
-        self._footer_sizes: VipCache[int] = VipCache(4 * MIB, 4096)
-
-    def tail_size(self, name: str) -> int:
-        """How much of its end to read first of the source of that name."""
-        size = self._footer_sizes.get(name) or 0
-        return max(TAIL_SIZE, size + size // 8 + _END_SIZE)
-
-    def opening_size(self, name: str) -> int:
-        """How much of its end to ask for when a remote source is opened: nothing if the rest is known."""
-        return 0 if name in self._footer_sizes else TAIL_SIZE
-
-    def note_footer_size(self, source: ByteSource, size: int) -> None:
-        if not source.local or size + _END_SIZE > TAIL_SIZE:
-            self._footer_sizes.put(source.name, size, len(source.name))
-
-    def clear(self) -> None:
-        """Forgets what is in memory."""
-        self.blobs.clear()
-        self._footer_sizes.clear()
-
-
-_default_cache = FooterCache()
-
-
-def default_cache() -> FooterCache:
-    """The cache of this process."""
-    return _default_cache
 
 
 def load(
@@ -126,7 +81,7 @@ def load(
     NOT_SUPPORTED. Without it these have to be Parquet files, and another format is a fault of the file.
     """
     gate = gate or IoGate()
-    cache = cache or _default_cache
+    cache = cache or default_cache()
     footers: list[FlatFooter] = []
     for start in range(0, len(sources), _BATCH_COUNT):
         batch = _Batch(sources[start : start + _BATCH_COUNT], gate, cache, limit)
@@ -179,7 +134,7 @@ class _Batch:
     def load(self, saw: Saw | None) -> list[FlatFooter]:
         missing = [index for index in range(len(self.sources)) if not self._find_in_memory(index)]
         if missing:
-            with _DISK.opened() as disk:
+            with DISK.opened() as disk:
                 self._load_missing(missing, disk, saw)
         assert None not in self.footers
         return self.footers  # type: ignore[return-value]
@@ -193,7 +148,7 @@ class _Batch:
         for item in pending:
             item.footer_size = _footer_size(item.source, item.tail, self.gate, saw)
             _refuse_large(item.source, item.footer_size)
-            self.cache.note_footer_size(item.source, item.footer_size)
+            self.cache.note_end_size(item.source, item.footer_size + _END_SIZE, TAIL_SIZE)
         pending = [item for item in pending if not self._find_large_on_disk(item, disk)]
         for group in _groups(pending):
             check()
@@ -203,21 +158,21 @@ class _Batch:
                 self._keep(item, blob, disk)
 
     def _find_in_memory(self, index: int) -> bool:
-        blob = self.cache.blobs.get(self.sources[index].identity)
+        blob = self.cache.find(KIND, self.sources[index].identity)
         if blob is not None:
             self.footers[index] = _flat(blob)
         return blob is not None
 
     def _find_on_disk(self, index: int, disk: OpenedCache) -> bool:
         source = self.sources[index]
-        blob = disk.read(_disk_key(source.identity)) if self.cache.disk else None
+        blob = self.cache.find_on_disk(KIND, source.identity, disk)
         if blob is None:
             return False
         try:
             self.footers[index] = _flat(blob)
         except (QueryModeError, LookupError, ValueError):  # an engine with another idea of it wrote it
             return False
-        self.cache.blobs.put(source.identity, blob, len(blob))
+        self.cache.keep(KIND, source.identity, blob)
         return True
 
     def _find_large_on_disk(self, item: _Pending, disk: OpenedCache) -> bool:
@@ -226,7 +181,7 @@ class _Batch:
     def _read_tails(self, indices: list[int]) -> list[_Pending]:
         sources = [self.sources[index] for index in indices]
         sizes = [
-            len(source.tail) or min(source.size, max(_tail_size(source), self.cache.tail_size(source.name)))
+            len(source.tail) or min(source.size, self.cache.tail_size(source.name, _tail_size(source)))
             for source in sources
         ]
         tails = read_many(
@@ -251,9 +206,9 @@ class _Batch:
         if len(self.sources) <= TAILS_KEPT:
             footer.tail = (source.size - len(item.tail), item.tail[: -item.footer_size - _END_SIZE])
             footer.tail_identity = source.identity
-        self.cache.blobs.put(source.identity, blob, len(blob))
-        if self.cache.disk and (item.footer_size > DISK_WORTH or not source.local):
-            disk.write(_disk_key(source.identity), blob)
+        self.cache.keep(KIND, source.identity, blob)
+        if item.footer_size > DISK_WORTH or not source.local:
+            self.cache.keep_on_disk(KIND, source.identity, blob, disk)
 
 
 def _refuse_large(source: ByteSource, footer_size: int) -> None:
@@ -280,31 +235,6 @@ def _groups(pending: list[_Pending]) -> Iterator[list[_Pending]]:
         size += item.footer_size
     if group:
         yield group
-
-
-def read_many(gate: IoGate, wanted: Sequence[tuple[ByteSource, int, int]]) -> list[bytes]:
-    """(source, offset, size) → bytes: local ones one after the other, remote ones at the same time."""
-    answers: list[bytes | bytearray] = []
-    tickets = []
-    try:
-        for source, offset, size in wanted:
-            brought = len(source.tail) - (source.size - offset)
-            if brought >= 0:
-                answers.append(source.tail[brought : brought + size])
-            elif source.local:
-                answers.append(gate.read(source, offset, size))
-            else:
-                source.check_range(offset, size)
-                target = bytearray(size)
-                answers.append(target)
-                tickets.append(gate.submit(source, [(offset, memoryview(target))]))
-        for ticket in tickets:
-            ticket.wait()
-    except BaseException:
-        for ticket in tickets:
-            ticket.cancel()
-        raise
-    return [bytes(answer) for answer in answers]
 
 
 # ---- the engine's part ----
@@ -374,15 +304,6 @@ def _decode_fields(columns: bytes) -> Fields:
             name, position = columns[position + 2 : end].decode(), end + 1
         fields.append((name, data_type))
     return tuple(fields)
-
-
-def is_settled(source: ByteSource) -> bool:
-    """Whether every later change will show in the identity."""
-    identity = source.identity
-    if not (source.local and isinstance(identity, tuple) and len(identity) == 5):
-        return True
-    changed_ns: int = identity[4]
-    return changed_ns + SETTLED_NS < time.time_ns()
 
 
 # ---- is it Parquet at all? ----
@@ -471,22 +392,3 @@ def _is_text(head: bytes) -> bool:
             return False
         text = head[: failure.start].decode()
     return all(letter.isprintable() or letter in "\r\n\t\ufeff" for letter in text)
-
-
-# ---- the disk ----
-
-_DISK = PrivateCache("footers", magic=b"QMFOOT\x01\n", suffix=".flat", size_max=256 * MIB)
-
-
-def _disk_key(identity: Hashable) -> bytes:
-    """The identity, and the engine that made the blob."""
-    return entry_key(f"{ABI_VERSION} {FLAT_VERSION} {__version__} {_engine_stamp()} {identity!r}")
-
-
-def _engine_stamp() -> str:
-    """Differs after every build; reading and hashing the module would take as long as all the rest."""
-    try:
-        status = os.stat(os.path.join(os.path.dirname(__file__), "..", "..", "querymode.wasm"))
-    except OSError:
-        return ""  # inside a zip, whose version says enough
-    return f"{status.st_size} {status.st_mtime_ns}"

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from querymode.format.format import Found, Opening
+    from querymode.format.footer_cache import FooterCache
+    from querymode.format.format import Found, HasBlob, Opening
     from querymode.format.parquet.report import TableReport
     from querymode.store.source import ByteSource
     from querymode.table.files import FileTable
@@ -77,7 +78,7 @@ class Parquet(Format):
         self, opening: Opening, batch: list[tuple[Found, ByteSource]]
     ) -> list[tuple[Found, ByteSource]]:
         """Files in a folder of Parquet files whose names do not say what they are."""
-        from querymode.format.parquet.footer import read_many
+        from querymode.store.fetch import read_many
 
         doubtful = [source for file, source in batch if file.optional]
         sizes = [min(4, source.size) for source in doubtful]
@@ -87,6 +88,11 @@ class Parquet(Format):
         )
         others = {id(source) for source, end in zip(doubtful, ends, strict=True) if end not in _MAGICS}
         return [pair for pair in batch if id(pair[1]) not in others]
+
+    def has_footer(self, source: ByteSource, footer: HasBlob | None, cache: FooterCache) -> bool:
+        from querymode.format.parquet.footer import load
+
+        return footer is not None and load([source], cache=cache)[0].blob == footer.blob
 
     def report(self, table: StoredTable) -> TableReport:
         from querymode.format.parquet.report import TableReport

@@ -102,8 +102,8 @@ class _Opened:
 
 
 def _head_of(opening: Opening, source: ByteSource, format: FileFormat, dialect: Dialect) -> Head:
-    from querymode.format.parquet.footer import read_many
     from querymode.format.text.head import HEAD_SIZE, HEAD_SIZE_MAX, sniff
+    from querymode.store.fetch import read_many
 
     size = min(source.size, HEAD_SIZE)
     while True:
