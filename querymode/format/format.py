@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from querymode.store.fetch import IoGate
     from querymode.store.source import ByteSource
     from querymode.table.stored import StoredTable
+    from querymode.table.table import Table
     from querymode.types import DataType
 
     Fields = tuple[tuple[str, DataType], ...]
@@ -119,7 +120,7 @@ class Format:
         its scan ends."""
         return footer is None
 
-    def report(self, table: StoredTable) -> Any:
+    def report(self, table: Table) -> Any:
         """What the files are made of, for `querymode inspect`."""
         from querymode.errors import error
 

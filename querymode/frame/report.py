@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 def report_of(frame: DataFrame) -> TableReport | TextTableReport:
     """Of a table as it is now; a query, and a table in memory, have no files to tell of."""
     from querymode.format.registry import by_number
-    from querymode.table.stored import StoredTable
 
     with frame._session._call():
         node = resolved(frame._node)
     table = node.source if isinstance(node, Scan) else None
-    if not isinstance(table, StoredTable):
+    if table is None or table.format is None:
         raise error("NOT_SUPPORTED", "only tables of files, as table() opens them, can be inspected")
     report: TableReport | TextTableReport = by_number(table.format).report(table)
     return report

@@ -12,7 +12,6 @@ from weakref import WeakKeyDictionary
 
 from querymode._call import check
 from querymode.plan.nodes import Node, Scan, rebuilt
-from querymode.table.stored import StoredTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class _Resolved:
 
     __slots__ = ("bound", "newest", "node", "used")
 
-    def __init__(self, bound: tuple[StoredTable, ...]) -> None:
+    def __init__(self, bound: tuple[Table, ...]) -> None:
         self.bound = self.newest = self.used = bound
         self.node: Node | None = None
 
@@ -60,11 +59,11 @@ def pinned(node: Node) -> Node:
     return _with_tables(resolved(node), lambda table: table.pinned())
 
 
-def _newest(tables: tuple[StoredTable, ...]) -> tuple[StoredTable, ...]:
+def _newest(tables: tuple[Table, ...]) -> tuple[Table, ...]:
     """What all of them stand for now: asked once where several stand for the same."""
     if len(tables) == 1:
         return (_current(tables[0]),)
-    found: dict[Hashable, StoredTable] = {}
+    found: dict[Hashable, Table] = {}
     newest = []
     for table in tables:
         assert table.reference is not None
@@ -75,12 +74,12 @@ def _newest(tables: tuple[StoredTable, ...]) -> tuple[StoredTable, ...]:
     return tuple(newest)
 
 
-def _current(table: StoredTable) -> StoredTable:
+def _current(table: Table) -> Table:
     assert table.reference is not None
     return table.reference.current()
 
 
-def _rebound(node: Node, bound: tuple[StoredTable, ...], newest: tuple[StoredTable, ...]) -> _Resolved:
+def _rebound(node: Node, bound: tuple[Table, ...], newest: tuple[Table, ...]) -> _Resolved:
     plan = _Resolved(bound)
     plan.newest = newest
     plan.used = tuple(new.bound_to(old.schema) for new, old in zip(newest, bound, strict=True))
@@ -90,11 +89,11 @@ def _rebound(node: Node, bound: tuple[StoredTable, ...], newest: tuple[StoredTab
     return plan
 
 
-def _with_tables(node: Node, change: Callable[[StoredTable], StoredTable]) -> Node:
+def _with_tables(node: Node, change: Callable[[Table], Table]) -> Node:
     changed: dict[int, Table] = {}
 
     def scan(node: Node) -> Node:
-        if not isinstance(node, Scan) or not isinstance(node.source, StoredTable):
+        if not isinstance(node, Scan):
             return node
         table = changed.get(id(node.source))
         if table is None:
@@ -104,8 +103,8 @@ def _with_tables(node: Node, change: Callable[[StoredTable], StoredTable]) -> No
     return rebuilt(node, scan)
 
 
-def _referenced(root: Node) -> tuple[StoredTable, ...]:
-    found: dict[int, StoredTable] = {}
+def _referenced(root: Node) -> tuple[Table, ...]:
+    found: dict[int, Table] = {}
     seen: set[int] = set()
     stack = [root]
     while stack:
@@ -115,11 +114,7 @@ def _referenced(root: Node) -> tuple[StoredTable, ...]:
         seen.add(id(node))
         if len(seen) % 256 == 0:
             check()
-        if (
-            isinstance(node, Scan)
-            and isinstance(node.source, StoredTable)
-            and node.source.reference is not None
-        ):
+        if isinstance(node, Scan) and node.source.reference is not None:
             found[id(node.source)] = node.source
         stack += node.children
     return tuple(found.values())

@@ -17,22 +17,12 @@ from querymode.table.table import Table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-    from typing import Any, Protocol, Self
+    from collections.abc import Sequence
+    from typing import Any, Self
 
     from querymode._abi import FileFormat
     from querymode.schema import Schema
     from querymode.types import DataType
-
-    class Reference(Protocol):
-        """What a table was opened by."""
-
-        @property
-        def key(self) -> Hashable:
-            """Equal for references that stand for the same rows at every moment."""
-
-        def current(self) -> StoredTable:
-            """What it stands for now: the newest snapshot, if that is still it."""
 
 
 #: Where a column of the table comes from in a file, as the engine reads it (wasm/src/scan/request.zig).
@@ -45,22 +35,13 @@ class StoredTable(Table):
     """A snapshot: files of one schema, as they were when they were looked at."""
 
     is_stored = True
-    reference: Reference | None = None
-    #: Whose reader reads it.
     format: FileFormat
-    #: Requests and bytes that opening it has cost, until a query has been charged with them.
-    opening = (0, 0)
 
     def __getstate__(self) -> dict[str, Any]:
         # A snapshot travels, a reference does not: every part of a query has the same rows.
         return {**self.__dict__, "reference": None, "opening": (0, 0)}
 
-    def take_opening(self) -> tuple[int, int]:
-        opening, self.opening = self.opening, (0, 0)
-        return opening
-
     def pinned(self) -> Self:
-        """The same snapshot, which nobody looks at again."""
         table = copy(self)
         table.reference, table.opening = None, self.take_opening()
         return table

@@ -9,11 +9,22 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+    from collections.abc import Hashable, Sequence
+    from typing import Any, Protocol
 
+    from querymode._abi import FileFormat
     from querymode.schema import Schema
     from querymode.table.evidence import Evidence
+
+    class Reference(Protocol):
+        """What a table was opened by."""
+
+        @property
+        def key(self) -> Hashable:
+            """Equal for references that stand for the same rows at every moment."""
+
+        def current(self) -> Table:
+            """What it stands for now: the newest snapshot, if that is still it."""
 
 
 class Origin:
@@ -49,6 +60,12 @@ class Table:
 
     schema: Schema
     name: str | None = None
+    #: Whose reader reads its files; None if it has none.
+    format: FileFormat | None = None
+    #: What it is a snapshot of; None if its rows cannot change, or nobody is to look at them again.
+    reference: Reference | None = None
+    #: Requests and bytes that opening it has cost, until a query has been charged with them.
+    opening = (0, 0)
     #: How it was opened, and can be again.
     origin: Origin | None = None
     #: By column, the values of a table that stands in the text of a query.
@@ -104,8 +121,17 @@ class Table:
         return None
 
     def take_opening(self) -> tuple[int, int]:
-        """Requests and bytes that opening it has cost: the first query over it counts them as its own."""
-        return 0, 0
+        """What opening it has cost: the first query over it counts that as its own."""
+        opening, self.opening = self.opening, (0, 0)
+        return opening
+
+    def pinned(self) -> Table:
+        """The same snapshot, which nobody looks at again."""
+        return self
+
+    def bound_to(self, schema: Schema) -> Table:
+        """The same rows for who knows the table by an earlier schema, where it has a reference."""
+        raise NotImplementedError
 
     def describe(self) -> str:
         """One line for explain."""

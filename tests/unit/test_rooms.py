@@ -173,6 +173,27 @@ def test_private_names_stay_in_their_room() -> None:
     assert not wrong
 
 
+def test_nobody_asks_which_class_a_table_is() -> None:
+    """Tables answer questions (table/table.py): another class has other answers, and no other callers."""
+    classes = {
+        node.name
+        for module, path in MODULES.items()
+        if room_of(module) == "table"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and (node.name == "Table" or node.name.endswith("Table"))
+    }
+    assert {"Table", "StoredTable", "FileTable", "MemoryTable"} <= classes
+    asked = re.compile(rf"isinstance\(\w[\w.]*, \(?[^)]*\b({'|'.join(classes)})\b")
+    allowed = {"arrow.Table", "pyarrow.Table", "pa.Table", "exp.Table"}
+    wrong = [
+        f"{module}: {found.group()}"
+        for module, path in MODULES.items()
+        for found in asked.finditer(path.read_text())
+        if not any(other in found.group() for other in allowed)
+    ]
+    assert not wrong
+
+
 def long_files() -> dict[str, int]:
     sources = PACKAGE.rglob("*.py")
     sizes = {str(path.relative_to(ROOT)): path.read_text().count("\n") for path in sources}

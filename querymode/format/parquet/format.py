@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from querymode.format.parquet.report import TableReport
     from querymode.store.source import ByteSource
     from querymode.table.files import FileTable
-    from querymode.table.stored import StoredTable
+    from querymode.table.table import Table
 
 #: What people put behind `.parquet` to say how pages are compressed.
 _CODECS = ("brotli", "br", "gz", "gzip", "lz4", "snappy", "zst", "zstd")
@@ -94,7 +94,7 @@ class Parquet(Format):
 
         return footer is not None and load([source], cache=cache)[0].blob == footer.blob
 
-    def report(self, table: StoredTable) -> TableReport:
+    def report(self, table: Table) -> TableReport:
         from querymode.format.parquet.report import TableReport
 
         return TableReport(table)  # type: ignore[arg-type]

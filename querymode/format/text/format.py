@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from querymode.format.text.head import Dialect, Head
     from querymode.format.text.report import TextTableReport
     from querymode.store.source import ByteSource
-    from querymode.table.stored import StoredTable
+    from querymode.table.table import Table
     from querymode.table.text import TextTable
     from querymode.types import DataType
 
@@ -60,7 +60,7 @@ class _Text(Format):
         ]
         return TextTable(united.schema(), self.number, files, name)
 
-    def report(self, table: StoredTable) -> TextTableReport:
+    def report(self, table: Table) -> TextTableReport:
         from querymode.format.text.report import TextTableReport
 
         return TextTableReport(table)  # type: ignore[arg-type]
