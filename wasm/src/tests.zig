@@ -38,6 +38,8 @@ test {
     _ = @import("encoding/delta_byte_array.zig");
     _ = @import("encoding/delta_length.zig");
     _ = @import("encoding/dictionary.zig");
+    _ = @import("encoding/fastlanes.zig");
+    _ = @import("encoding/fsst.zig");
     _ = @import("encoding/plain.zig");
     _ = @import("encoding/rle.zig");
     _ = @import("format/coded_rows.zig");
