@@ -46,6 +46,7 @@ test {
     _ = @import("format/evidence.zig");
     _ = @import("format/lance/blocks.zig");
     _ = @import("format/lance/compression.zig");
+    _ = @import("format/lance/fixed.zig");
     _ = @import("format/lance/layout.zig");
     _ = @import("format/lance/protobuf.zig");
     _ = @import("format/lance/types.zig");
