@@ -10,7 +10,8 @@
 //!
 //! Decoding writes eight bytes for every code and moves on by the symbol's size, so that nothing branches on it.
 //! Codes that have no symbol have size 0 in the table, and so has the escape: one test finds both, rarely. The
-//! target has room for eight bytes per byte of the source, which is what a text can become at most.
+//! target has room for eight bytes per byte of the source, which is what a text can become at most, or for what
+//! it will become and one more symbol.
 //!
 //! Paper: Boncz, Neumann and Leis, "FSST: Fast Random Access String Compression", VLDB 2020.
 const std = @import("std");
@@ -54,9 +55,9 @@ pub const Table = struct {
         return source_size * symbol_size_max;
     }
 
-    /// Of a table that is on. Returns the text's size; `target` has `room` for it.
+    /// Of a table that is on. Returns the text's size. `target` has `room` for it, or is `symbol_size_max` longer
+    /// than `decoded_size`.
     pub fn decode(self: *const Table, source: []const u8, target: []u8) Error!usize {
-        assert(target.len >= room(source.len));
         var from: usize = 0;
         var at = target.ptr;
         while (from < source.len) {
@@ -98,7 +99,7 @@ pub const Table = struct {
 
     /// Texts that lie side by side, of a table that is on: text i is from `offsets[i]` to `offsets[i + 1]` in
     /// `source`. Writes where each ends, counted from `base`; returns bytes written. Offsets never fall and
-    /// lie inside the source, `target` has `room` for what is between the first and the last.
+    /// lie inside the source; `target` is as long as `decode` wants it for what is between the first and the last.
     pub noinline fn decode_all(
         self: *const Table,
         comptime Offset: type,
@@ -109,7 +110,6 @@ pub const Table = struct {
         base: u32,
     ) Error!usize {
         assert(offsets.len == ends.len + 1);
-        assert(target.len >= room(offsets[ends.len] - offsets[0]));
         var at = target.ptr;
         var from: usize = @intCast(offsets[0]);
         var checked = from;
