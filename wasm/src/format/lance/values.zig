@@ -1,59 +1,186 @@
 //! Values of a page, in whatever encoding, on their way into a column.
+//!
+//!     mini-block   the buffers of a chunk (chunk.zig)
+//!     block        the same of one buffer: dictionaries
+//!     full-zip     one value after another, each compressed for itself:
+//!                  fixed       validity of items, for each list of a fixed size that has it, then the values
+//!                  variable    the text | its codes | the general codec's bytes
+//!                  struct      fields one after the other, those of any size with their length in front
+//!
+//! A `Reader` is opened once for a page and reads its chunks; it keeps the symbol table of compressed texts and
+//! the buffers that values go through. Nothing is known here of levels: every slot is read, those of NULLs as
+//! well, and what they hold is not held against them (`check_valid`).
 const std = @import("std");
+const bitmap = @import("../../core/bitmap.zig");
+const chunk_module = @import("chunk.zig");
 const compression = @import("compression.zig");
+const convert = @import("convert.zig");
+const fixed_module = @import("fixed.zig");
+const fsst = @import("../../encoding/fsst.zig");
+const general = @import("general.zig");
+const interrupt = @import("../../core/interrupt.zig");
+const layout = @import("layout.zig");
+const text_module = @import("text.zig");
 const types = @import("types.zig");
 const ColumnBuilder = @import("../../core/column_builder.zig").ColumnBuilder;
+const Chunk = chunk_module.Chunk;
 const Encoding = compression.Encoding;
+const Leaf = types.Leaf;
+const Unfit = convert.Unfit;
+const assert = std.debug.assert;
 
 pub const Error = error{ Cancelled, InvalidFormat, NotSupported, OutOfMemory, TooLarge };
 
 /// Opened once a page. Values are put behind the builder's rows side by side, `dense_count` counts them; the
 /// caller settles. What lies below (items of lists of a fixed size, fields of packed structs) is settled here.
+/// After an error the builder is good for nothing.
 pub const Reader = struct {
     gpa: std.mem.Allocator,
+    encoding: *const Encoding,
+    /// Null: values are codes.
+    leaf: ?*const Leaf,
+    table: ?fsst.Table = null,
+    /// Of a struct whose fields lie in one column, some of any size.
+    fields: []Reader = &.{},
+    opened: Chunk = .{},
+    unfit: Unfit,
+    scratch: chunk_module.Scratch,
+    /// Full-zip values brought together.
+    gathered: general.Bytes = .empty,
 
-    /// `leaf` and `encoding` outlive the reader.
-    pub fn init(gpa: std.mem.Allocator, encoding: *const Encoding, leaf: *const types.Leaf) Error!Reader {
-        _ = encoding;
-        _ = leaf;
-        return .{ .gpa = gpa };
+    /// `leaf` and `encoding` outlive the reader. An encoding that is not one for such values is refused.
+    pub fn init(gpa: std.mem.Allocator, encoding: *const Encoding, leaf: *const Leaf) Error!Reader {
+        var self: Reader = .{
+            .gpa = gpa,
+            .encoding = encoding,
+            .leaf = leaf,
+            .unfit = .init(gpa),
+            .scratch = .{ .gpa = gpa },
+        };
+        errdefer self.deinit();
+        try self.check(encoding, leaf, 0);
+        return self;
     }
 
     /// Of pages with a dictionary, whose values are codes.
     pub fn init_codes(gpa: std.mem.Allocator, encoding: *const Encoding) Error!Reader {
-        _ = encoding;
-        return .{ .gpa = gpa };
+        var codes = encoding;
+        var general_count: u32 = 0;
+        while (codes.* == .general) : (codes = codes.general.values) general_count += 1;
+        switch (fixed_module.bits_of(codes) orelse 0) {
+            8, 16, 32, 64 => {},
+            else => return misplaced(codes, "codes"),
+        }
+        if (general_count > chunk_module.general_max) return too_many_codecs();
+        return .{
+            .gpa = gpa,
+            .encoding = encoding,
+            .leaf = null,
+            .unfit = .init(gpa),
+            .scratch = .{ .gpa = gpa },
+        };
     }
 
     pub fn deinit(self: *Reader) void {
+        for (self.fields) |*field| field.deinit();
+        self.gpa.free(self.fields);
+        self.unfit.deinit();
+        self.scratch.deinit();
+        self.gathered.deinit(self.gpa);
         self.* = undefined;
     }
 
+    /// Refuses an encoding that cannot be one of the leaf's values.
+    fn check(self: *Reader, encoding: *const Encoding, leaf: *const Leaf, general_count: u32) Error!void {
+        switch (encoding.*) {
+            .general => |inner| {
+                if (general_count == chunk_module.general_max) return too_many_codecs();
+                try self.check(inner.values, leaf, general_count + 1);
+            },
+            .fixed_size_list => |inner| {
+                if (leaf.physical != .fixed_list) return misplaced(encoding, leaf_name(leaf));
+                const list = leaf.physical.fixed_list;
+                if (list.item_count != inner.item_count) return invalid(
+                    "lists of {d} items where there are {d}",
+                    .{ inner.item_count, list.item_count },
+                );
+                try self.check(inner.values, list.item, general_count);
+            },
+            .fsst => |inner| {
+                if (leaf.physical != .variable or self.table != null) return misplaced(encoding, leaf_name(leaf));
+                self.table = try fsst.Table.parse(inner.table);
+                try self.check(inner.values, leaf, general_count);
+            },
+            .variable => if (leaf.physical != .variable) return misplaced(encoding, leaf_name(leaf)),
+            .packed_struct => |inner| {
+                if (leaf.physical != .packed_struct) return misplaced(encoding, leaf_name(leaf));
+                try check_packed(inner, leaf.physical.packed_struct);
+            },
+            .variable_packed_struct => |fields| {
+                const is_whole = encoding == self.encoding;
+                if (leaf.physical != .packed_struct or !is_whole) return misplaced(encoding, leaf_name(leaf));
+                try self.add_fields(fields, leaf.physical.packed_struct);
+            },
+            .constant => return unsupported("constants among encoded values", .{}),
+            .flat, .inline_bitpacking, .out_of_line_bitpacking, .rle, .byte_stream_split => {
+                const bits = fixed_module.bits_of(encoding) orelse return misplaced(encoding, leaf_name(leaf));
+                if (leaf.physical != .fixed or leaf.physical.fixed != bits) return misplaced(encoding, leaf_name(leaf));
+                // Any number of values would take no bytes.
+                if (encoding.* == .out_of_line_bitpacking and encoding.out_of_line_bitpacking.packed_bits == 0) {
+                    return unsupported("values packed into no bits", .{});
+                }
+            },
+        }
+    }
+
+    fn add_fields(self: *Reader, fields: []const Encoding.Field, leaves: []const Leaf) Error!void {
+        try check_field_count(fields.len, leaves.len);
+        const readers = try self.gpa.alloc(Reader, fields.len);
+        var done: usize = 0;
+        errdefer {
+            for (readers[0..done]) |*reader| reader.deinit();
+            self.gpa.free(readers);
+        }
+        for (readers, fields, leaves) |*reader, field, *leaf| {
+            reader.* = try init(self.gpa, field.value, leaf);
+            done += 1;
+            switch (field.size) {
+                .fixed => |bits| if (try reader.fixed_size() != bits / 8) {
+                    return invalid("a packed field of {d} bits", .{bits});
+                },
+                .length => {},
+            }
+        }
+        self.fields = readers;
+    }
+
+    // ---- mini-block chunks, and blocks ----
+
     /// A chunk of a mini-block page: decompresses it and holds `chunk_count` against its size. Buffers stay where
-    /// they are until the next one is opened.
+    /// they are until the next one is opened, and are readable 64 bytes past their ends.
     pub fn open(self: *Reader, buffers: []const []const u8, chunk_count: u32) Error!void {
-        _ = self;
-        _ = buffers;
-        _ = chunk_count;
-        return error.NotSupported;
+        self.opened = try .open(&self.scratch, .chunk, self.encoding, buffers, chunk_count);
     }
 
-    /// Values `first` to `first + count` of the open chunk.
+    /// A block, which is one buffer.
+    pub fn open_block(self: *Reader, bytes: []const u8, count: u32) Error!void {
+        self.opened = try .open(&self.scratch, .block, self.encoding, &.{bytes}, count);
+    }
+
+    /// Values `first` to `first + count` of what is open.
     pub fn read_range(self: *Reader, first: u32, count: u32, builder: *ColumnBuilder) Error!void {
-        _ = self;
-        _ = first;
-        _ = count;
-        _ = builder;
-        return error.NotSupported;
+        self.unfit.begin(count);
+        try self.read_opened(first, count, builder);
     }
 
-    /// Codes `first` to `first + target.len` of the open chunk; the greatest of them (0 if there are none). The
-    /// slots of NULLs hold any.
-    pub fn read_code_range(self: *Reader, first: u32, target: []u32) Error!u32 {
-        _ = self;
-        _ = first;
-        _ = target;
-        return error.NotSupported;
+    fn read_opened(self: *Reader, first: u32, count: u32, builder: *ColumnBuilder) Error!void {
+        try self.opened.read(&self.scratch, self.symbols(), self.leaf.?, first, count, builder, &self.unfit);
+    }
+
+    /// Null: texts are as they are.
+    fn symbols(self: *const Reader) ?*const fsst.Table {
+        if (self.table) |*table| if (table.is_on) return table;
+        return null;
     }
 
     pub fn read(
@@ -68,6 +195,31 @@ pub const Reader = struct {
         try self.read_range(first, count, builder);
     }
 
+    /// Codes `first` to `first + target.len` of the open chunk; the greatest of them (0 if there are none). The
+    /// slots of NULLs hold any.
+    pub fn read_code_range(self: *Reader, first: u32, target: []u32) Error!u32 {
+        assert(self.leaf == null);
+        const values = &self.opened.values.fixed;
+        const size = values.bits / 8;
+        if (size == 4) {
+            try values.read(first, std.mem.sliceAsBytes(target));
+        } else {
+            const raw = try self.scratch.buffer(&self.scratch.raw, @as(u64, target.len) * size);
+            try values.read(first, raw);
+            switch (size) {
+                inline 1, 2, 8 => |width| {
+                    const codes = std.mem.bytesAsSlice(@Int(.unsigned, width * 8), raw);
+                    // What has more bits is beyond the end of any dictionary.
+                    for (target, codes) |*to, code| to.* = std.math.lossyCast(u32, code);
+                },
+                else => unreachable,
+            }
+        }
+        var greatest: u32 = 0;
+        for (target) |code| greatest = @max(greatest, code);
+        return greatest;
+    }
+
     pub fn read_codes(
         self: *Reader,
         buffers: []const []const u8,
@@ -79,30 +231,251 @@ pub const Reader = struct {
         return self.read_code_range(first, target);
     }
 
-    /// Full-zip values of a fixed size: `count` of them, the first at the start of `bytes`, one every `stride`.
+    /// An error if one of the values of the last `read_range`, `append_fixed` or `append_variable` that ours cannot
+    /// hold is valid: its bit, from bit `first` of `validity` on, is set; null: all are. Only their reader knows
+    /// which are the slots of NULLs, which may hold anything.
+    pub fn check_valid(self: *const Reader, validity: ?[]const u8, first: u64) Error!void {
+        return self.unfit.check(validity, first);
+    }
+
+    // ---- full-zip values ----
+
+    /// Bytes that a full-zip value takes, its control word aside; null where sizes differ.
+    pub fn fixed_size(self: *const Reader) Error!?u64 {
+        var parts: Parts = .{};
+        if (!try parts.add(self.encoding)) return null;
+        return parts.size;
+    }
+
+    /// Full-zip values of a fixed size: `count` of them, the first at the start of `bytes`, one every `stride`,
+    /// which is at least `fixed_size`.
     pub fn append_fixed(self: *Reader, bytes: []const u8, stride: usize, count: u32, builder: *ColumnBuilder) Error!void {
-        _ = self;
-        _ = bytes;
-        _ = stride;
-        _ = count;
-        _ = builder;
-        return error.NotSupported;
+        @setRuntimeSafety(true);
+        self.unfit.begin(count);
+        if (count == 0) return;
+        var parts: Parts = .{};
+        if (!try parts.add(self.encoding)) return misplaced(self.encoding, "a full-zip page");
+        assert(stride >= parts.size);
+        if (bytes.len < parts.size or bytes.len - parts.size < @as(u64, count - 1) * stride) {
+            return invalid("{d} values of {d} bytes in {d}", .{ count, parts.size, bytes.len });
+        }
+        const leaf = self.leaf.?;
+        const is_gapless = parts.count == 1 and parts.list[0].bits % 8 == 0;
+        const size: usize = @intCast(parts.size);
+        if (is_gapless and stride != size and leaf.is_plain() and leaf.type.value_size() == size) {
+            chunk_module.copy_every(try builder.grow_dense(parts.size * count), size, bytes, stride);
+            builder.dense_count += count;
+            return;
+        }
+        if (is_gapless and stride == size) return self.append_opened(&.{bytes[0 .. size * count]}, count, builder);
+        return self.append_parts(&parts, bytes, stride, count, builder);
+    }
+
+    fn append_opened(self: *Reader, buffers: []const []const u8, count: u32, builder: *ColumnBuilder) Error!void {
+        try self.open(buffers, count);
+        try self.read_opened(0, count, builder);
+    }
+
+    /// Brings together what a chunk has in a buffer each: validity of items, and values.
+    fn append_parts(
+        self: *Reader,
+        parts: *const Parts,
+        bytes: []const u8,
+        stride: usize,
+        count: u32,
+        builder: *ColumnBuilder,
+    ) Error!void {
+        var total: u64 = 0;
+        for (parts.list[0..parts.count]) |part| total += (part.bits *| count +| 7) / 8;
+        const target = try self.scratch.buffer(&self.gathered, total);
+        @memset(target, 0);
+        var buffers: [layout.value_buffers_max][]const u8 = undefined;
+        var at: usize = 0;
+        for (parts.list[0..parts.count], buffers[0..parts.count]) |part, *to| {
+            const bits: usize = @intCast(part.bits);
+            const from = bytes[@intCast(part.start)..];
+            const collected = target[at..][0 .. (bits * count + 7) / 8];
+            if (bits % 8 == 0) {
+                chunk_module.copy_every(collected, bits / 8, from, stride);
+            } else for (0..count) |row| {
+                if (row % interrupt.block_rows == 0) try interrupt.check();
+                bitmap.copy(collected, row * bits, from[row * stride ..], 0, bits);
+            }
+            to.* = collected;
+            at += collected.len;
+        }
+        return self.append_opened(buffers[0..parts.count], count, builder);
     }
 
     /// Full-zip values of any size: the bytes of each as they lie in the page, nothing for a NULL.
     pub fn append_variable(self: *Reader, values: []const []const u8, builder: *ColumnBuilder) Error!void {
-        _ = self;
-        _ = values;
-        _ = builder;
-        return error.NotSupported;
+        self.unfit.begin(@intCast(values.len));
+        switch (self.encoding.*) {
+            .variable, .fsst => try text_module.append(values, self.symbols(), builder, &self.unfit),
+            .general => |inner| {
+                if (self.leaf.?.physical != .variable) return misplaced(self.encoding, leaf_name(self.leaf.?));
+                if (inner.values.* != .variable) return unsupported("codecs around codecs for single values", .{});
+                try self.append_compressed(inner.scheme, values, builder);
+            },
+            .variable_packed_struct => |fields| try self.append_packed(fields, values, builder),
+            else => return misplaced(self.encoding, "a full-zip page"),
+        }
     }
 
-    /// An error if one of the values of the last `read_range`, `append_fixed` or `append_variable` that ours cannot
-    /// hold is valid: its bit, from bit `first` of `validity` on, is set; null: all are. Only their reader knows
-    /// which are the slots of NULLs, which may hold anything.
-    pub fn check_valid(self: *const Reader, validity: ?[]const u8, first: u32) Error!void {
-        _ = self;
-        _ = validity;
-        _ = first;
+    fn append_compressed(
+        self: *Reader,
+        scheme: compression.Scheme,
+        values: []const []const u8,
+        builder: *ColumnBuilder,
+    ) Error!void {
+        const base = try text_module.base_of(builder);
+        const ends = try builder.grow_dense_offsets(@intCast(values.len));
+        for (values, ends[1..]) |value, *end| {
+            try interrupt.check();
+            // An empty text is stored as nothing at all.
+            if (value.len > 0) _ = try general.append(scheme, value, builder);
+            end.* = @intCast(builder.data.items.len);
+        }
+        builder.dense_count += @intCast(values.len);
+        try text_module.check_text(builder, base, ends, &self.unfit);
+    }
+
+    fn append_packed(
+        self: *Reader,
+        fields: []const Encoding.Field,
+        values: []const []const u8,
+        builder: *ColumnBuilder,
+    ) Error!void {
+        const count: u32 = @intCast(values.len);
+        const rests = try self.gpa.dupe([]const u8, values);
+        defer self.gpa.free(rests);
+        const parts = try self.gpa.alloc([]const u8, values.len);
+        defer self.gpa.free(parts);
+        for (fields, self.fields, builder.children) |field, *reader, *child| {
+            for (rests, parts, values, 0..) |*rest, *part, value, row| {
+                if (row % interrupt.block_rows == 0) try interrupt.check();
+                part.* = if (value.len == 0) "" else try take_field(rest, field);
+            }
+            switch (field.size) {
+                .fixed => |bits| {
+                    const size = bits / 8;
+                    const bytes = try self.scratch.buffer(&self.gathered, @as(u64, size) * count);
+                    for (parts, 0..) |part, row| {
+                        const target = bytes[row * size ..][0..size];
+                        if (part.len == 0) @memset(target, 0) else @memcpy(target, part);
+                    }
+                    try reader.append_fixed(bytes, size, count, child);
+                },
+                .length => try reader.append_variable(parts, child),
+            }
+            _ = try child.extend_validity(child.row_count, count, false);
+            try child.settle(count);
+            if (reader.unfit.reason != .none) for (0..count) |row| {
+                if (reader.unfit.is_marked(row)) try self.unfit.mark(row, reader.unfit.reason);
+            };
+        }
+        for (rests) |rest| if (rest.len > 0) return invalid("packed structs that are too long", .{});
+        builder.dense_count += count;
     }
 };
+
+fn take_field(rest: *[]const u8, field: Encoding.Field) Error![]const u8 {
+    @setRuntimeSafety(true);
+    const size: u64 = switch (field.size) {
+        .fixed => |bits| bits / 8,
+        .length => |bits| blk: {
+            if (rest.len < bits / 8) return invalid("packed structs that are cut short", .{});
+            const word = switch (bits) {
+                inline 8, 16, 32, 64 => |width| std.mem.readInt(@Int(.unsigned, width), rest.*[0 .. width / 8], .little),
+                else => unreachable,
+            };
+            rest.* = rest.*[bits / 8 ..];
+            break :blk word;
+        },
+    };
+    if (size > rest.len) return invalid("packed structs that are cut short", .{});
+    defer rest.* = rest.*[@intCast(size)..];
+    return rest.*[0..@intCast(size)];
+}
+
+/// What one value of a full-zip page consists of: validity of items for each list around it, then the values; each
+/// begins with a byte.
+const Parts = struct {
+    const Part = struct { start: u64, bits: u64 };
+
+    list: [layout.value_buffers_max]Part = undefined,
+    count: usize = 0,
+    size: u64 = 0,
+
+    /// False where a value's size is not fixed.
+    fn add(self: *Parts, whole: *const Encoding) Error!bool {
+        var encoding = whole;
+        var item_count: u64 = 1;
+        while (true) switch (encoding.*) {
+            .fixed_size_list => |inner| {
+                item_count = std.math.mul(u64, item_count, inner.item_count) catch return error.TooLarge;
+                if (inner.has_validity) try self.append(item_count, 1);
+                encoding = inner.values;
+            },
+            .packed_struct => |inner| encoding = inner.values,
+            .flat => |bits| {
+                try self.append(item_count, bits);
+                return true;
+            },
+            else => return false,
+        };
+    }
+
+    fn append(self: *Parts, item_count: u64, bits: u32) Error!void {
+        const total = std.math.mul(u64, item_count, bits) catch return error.TooLarge;
+        self.list[self.count] = .{ .start = self.size, .bits = total };
+        self.count += 1;
+        self.size += total / 8 + @intFromBool(total % 8 != 0);
+        if (self.size > std.math.maxInt(u31)) return error.TooLarge;
+    }
+};
+
+fn check_packed(inner: Encoding.PackedStruct, leaves: []const Leaf) Error!void {
+    try check_field_count(inner.bits.len, leaves.len);
+    var total: u64 = 0;
+    for (inner.bits, leaves) |bits, *leaf| {
+        if (leaf.bits() orelse 0 != bits) return invalid("a packed field of {d} bits", .{bits});
+        total += bits;
+    }
+    if (fixed_module.bits_of(inner.values) orelse 0 != total) {
+        return invalid("packed structs that are not {d} bits", .{total});
+    }
+}
+
+fn check_field_count(found: usize, expected: usize) Error!void {
+    if (found != expected) return invalid("a packed struct of {d} fields, not {d}", .{ found, expected });
+}
+
+fn too_many_codecs() Error {
+    return unsupported("more than {d} codecs around each other", .{chunk_module.general_max});
+}
+
+fn leaf_name(leaf: *const Leaf) []const u8 {
+    return @tagName(leaf.type.tag);
+}
+
+fn misplaced(encoding: *const Encoding, name: []const u8) Error {
+    interrupt.describe("a Lance page has the encoding {s} for {s}", .{ @tagName(encoding.*), name });
+    return error.InvalidFormat;
+}
+
+fn unsupported(comptime format: []const u8, arguments: anytype) Error {
+    interrupt.describe("Lance pages with " ++ format ++ " are not supported", arguments);
+    return error.NotSupported;
+}
+
+fn invalid(comptime format: []const u8, arguments: anytype) Error {
+    @branchHint(.cold);
+    interrupt.describe("a Lance page has " ++ format, arguments);
+    return error.InvalidFormat;
+}
+
+test "tmp" {
+    std.testing.refAllDecls(Reader);
+    std.testing.refAllDecls(chunk_module);
+}
