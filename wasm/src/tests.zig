@@ -45,10 +45,14 @@ test {
     _ = @import("format/coded_rows.zig");
     _ = @import("format/evidence.zig");
     _ = @import("format/lance/blocks.zig");
+    _ = @import("format/lance/chunk.zig");
     _ = @import("format/lance/compression.zig");
+    _ = @import("format/lance/convert.zig");
     _ = @import("format/lance/fixed.zig");
+    _ = @import("format/lance/general.zig");
     _ = @import("format/lance/layout.zig");
     _ = @import("format/lance/protobuf.zig");
+    _ = @import("format/lance/text.zig");
     _ = @import("format/lance/types.zig");
     _ = @import("format/lance/values.zig");
     _ = @import("format/nested.zig");

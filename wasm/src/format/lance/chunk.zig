@@ -4,7 +4,8 @@
 //!             → values of a fixed size (fixed.zig) or texts (text.zig) → conversion (convert.zig) → builder
 //!
 //! Lists of a fixed size lie in the buffers as their items do. Those of floats are vectors of ours, which have no
-//! NULL elements; the others are lists. A packed struct is a value whose bytes are those of its fields.
+//! NULL elements; the others are lists. A packed struct is a value whose bytes are those of its fields. Booleans
+//! are bits, or bytes where a page of single values was asked for.
 //!
 //! Nothing is known here of levels: every slot is read, those of NULLs as well, and what they hold is not held
 //! against them but written down in `Unfit`.
@@ -17,7 +18,9 @@ const fsst = @import("../../encoding/fsst.zig");
 const general = @import("general.zig");
 const interrupt = @import("../../core/interrupt.zig");
 const layout = @import("layout.zig");
+const schema = @import("../../core/schema.zig");
 const types = @import("types.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const ColumnBuilder = @import("../../core/column_builder.zig").ColumnBuilder;
 const Encoding = compression.Encoding;
 const Fixed = fixed_module.Fixed;
@@ -187,8 +190,7 @@ const Run = struct {
             .fixed => |bits| {
                 const values = &self.chunk.values.fixed;
                 if (bits == 1) {
-                    const target_bit = builder.row_count + builder.dense_count;
-                    try values.read_bits(first, count, try builder.grow_dense_bits(count), target_bit);
+                    try self.read_bits(values, first, count, builder);
                 } else {
                     try self.read_fixed(values, leaf.conversion, first, count, builder, unfit);
                 }
@@ -199,6 +201,17 @@ const Run = struct {
             else
                 try self.read_lists(depth, list, first, count, builder, unfit),
             .packed_struct => |fields| try self.read_packed(fields, first, count, builder, unfit),
+        }
+    }
+
+    fn read_bits(self: Run, values: *Fixed, first: u64, count: u32, builder: *ColumnBuilder) Error!void {
+        const target_bit = builder.row_count + builder.dense_count;
+        const target = try builder.grow_dense_bits(count);
+        if (values.bits == 1) return values.read_bits(first, count, target, target_bit);
+        const raw = try self.scratch.buffer(&self.scratch.raw, count);
+        try values.read(first, raw);
+        for (raw, target_bit..) |byte, bit| {
+            target[bit / 8] |= @as(u8, @intFromBool(byte != 0)) << @intCast(bit % 8);
         }
     }
 
@@ -358,4 +371,187 @@ fn invalid(comptime format: []const u8, arguments: anytype) Error {
     @branchHint(.cold);
     interrupt.describe("a Lance page has " ++ format, arguments);
     return error.InvalidFormat;
+}
+
+const testing = std.testing;
+
+/// A chunk of a type's values, read whole into a column.
+const Bench = struct {
+    arena: Arena,
+    scratch: Scratch,
+    leaf: Leaf = undefined,
+    builder: ColumnBuilder = undefined,
+    unfit: Unfit,
+
+    fn init(text: []const u8) !Bench {
+        var self: Bench = .{
+            .arena = .init(testing.allocator),
+            .scratch = .{ .gpa = testing.allocator },
+            .unfit = .init(testing.allocator),
+        };
+        self.leaf = (try types.parse(self.arena.allocator(), text)).leaf;
+        self.builder = try .init(testing.allocator, self.leaf.type);
+        return self;
+    }
+
+    fn deinit(self: *Bench) void {
+        self.builder.deinit();
+        self.unfit.deinit();
+        self.scratch.deinit();
+        self.arena.deinit();
+        interrupt.forget();
+    }
+
+    fn read(self: *Bench, encoding: *const Encoding, buffers: []const []const u8, count: u32, first: u32) !void {
+        var chunk: Chunk = try .open(&self.scratch, .chunk, encoding, buffers, count);
+        self.unfit.begin(count - first);
+        try chunk.read(&self.scratch, null, &self.leaf, first, count - first, &self.builder, &self.unfit);
+        try testing.expectEqual(count - first, self.builder.dense_count);
+        try self.builder.settle(count - first);
+    }
+};
+
+const flat_1: Encoding = .{ .flat = 1 };
+const flat_8: Encoding = .{ .flat = 8 };
+const flat_32: Encoding = .{ .flat = 32 };
+
+test "numbers, converted and not" {
+    const numbers = [_]u32{ 5, 0xFFFF_FFFF, 7 };
+    const bytes = std.mem.sliceAsBytes(&numbers);
+    var plain: Bench = try .init("uint32");
+    defer plain.deinit();
+    try plain.read(&flat_32, &.{bytes}, 3, 1);
+    try testing.expectEqualSlices(u8, bytes[4..], plain.builder.data.items);
+    var times: Bench = try .init("time32:ms");
+    defer times.deinit();
+    try times.read(&flat_32, &.{bytes}, 3, 0);
+    try testing.expectEqualSlices(u8, std.mem.sliceAsBytes(&[_]i64{ 5, -1, 7 }), times.builder.data.items);
+    // Runs are not side by side before they are converted.
+    try times.read(&.{ .rle = &flat_32 }, &.{ bytes[0..4], &.{2} }, 2, 0);
+    try testing.expectEqualSlices(u8, std.mem.sliceAsBytes(&[_]i64{ 5, -1, 7, 5, 5 }), times.builder.data.items);
+}
+
+test "Booleans, as bits and as bytes" {
+    var bench: Bench = try .init("bool");
+    defer bench.deinit();
+    try bench.read(&flat_1, &.{&.{0b0000_1101}}, 5, 1);
+    try bench.read(&flat_8, &.{&.{ 1, 0, 0, 1, 1, 1 }}, 6, 0);
+    try testing.expectEqualSlices(u8, &.{ 0b1001_0110, 0b11 }, bench.builder.data.items);
+}
+
+test "behind a general codec" {
+    var bench: Bench = try .init("fixed_size_binary:6");
+    defer bench.deinit();
+    const flat: Encoding = .{ .flat = 48 };
+    const lz4: Encoding = .{ .general = .{ .scheme = .lz4, .values = &flat } };
+    const bytes = try general.with_slack(testing.allocator, &general.lz4_sample);
+    defer testing.allocator.free(bytes);
+    const source = bytes[0..general.lz4_sample.len];
+    try bench.read(&lz4, &.{source}, 4, 2);
+    try testing.expectEqualStrings("hello hello ", bench.builder.data.items);
+    try testing.expectError(error.InvalidFormat, bench.read(&lz4, &.{source}, 5, 0));
+    try testing.expectError(error.InvalidFormat, bench.read(&lz4, &.{}, 4, 0));
+}
+
+test "vectors" {
+    const list: Encoding = .{ .fixed_size_list = .{ .item_count = 2, .has_validity = false, .values = &flat_32 } };
+    const nullable: Encoding = .{ .fixed_size_list = .{ .item_count = 2, .has_validity = true, .values = &flat_32 } };
+    var bench: Bench = try .init("fixed_size_list:float:2");
+    defer bench.deinit();
+    const items = [_]f32{ 1, 2, 3, 4, 5, 6 };
+    const bytes = std.mem.sliceAsBytes(&items);
+    try bench.read(&list, &.{bytes}, 3, 1);
+    try testing.expectEqualSlices(u8, bytes[8..], bench.builder.data.items);
+    try bench.read(&nullable, &.{ &.{0b111011}, bytes }, 3, 0);
+    try testing.expect(!bench.unfit.is_marked(0) and bench.unfit.is_marked(1) and !bench.unfit.is_marked(2));
+    try testing.expectError(error.NotSupported, bench.unfit.check(null, 0));
+    try bench.unfit.check(&.{0b101}, 0); // a NULL's elements are nobody's
+    const short: [1][]const u8 = .{&.{}};
+    try testing.expectError(error.InvalidFormat, bench.read(&nullable, &short, 3, 0));
+    try testing.expectError(error.InvalidFormat, bench.read(&nullable, &.{ &.{}, bytes }, 3, 0));
+    try testing.expectError(error.InvalidFormat, bench.read(&list, &.{bytes}, 4, 0));
+    try testing.expectError(error.InvalidFormat, bench.read(&list, &.{bytes}, std.math.maxInt(u32), 0));
+}
+
+test "lists of a fixed size" {
+    const list: Encoding = .{ .fixed_size_list = .{ .item_count = 3, .has_validity = true, .values = &flat_32 } };
+    var bench: Bench = try .init("fixed_size_list:date32:day:3");
+    defer bench.deinit();
+    const items = [_]i32{ 1, 2, 3, 4, 5, 6 };
+    const bytes = std.mem.sliceAsBytes(&items);
+    for (0..2) |_| try bench.read(&list, &.{ &.{0b110101}, bytes }, 2, 0);
+    try bench.read(&list, &.{ &.{0b110101}, bytes }, 2, 1);
+    try testing.expectEqualSlices(u32, &.{ 0, 3, 6, 9, 12, 15 }, bench.builder.offsets.items);
+    const child = &bench.builder.children[0];
+    try testing.expectEqual(15, child.row_count);
+    try testing.expectEqual(0b01_110101, child.validity.?.items[0]);
+    try testing.expectEqual(0b110_1101, child.validity.?.items[1] & 0x7F);
+    try testing.expectEqualSlices(u8, bytes[12..], child.data.items[48..]);
+}
+
+test "items that do not fit mark their list, unless they are NULL" {
+    const flat: Encoding = .{ .flat = 64 };
+    const list: Encoding = .{ .fixed_size_list = .{ .item_count = 2, .has_validity = true, .values = &flat } };
+    var bench: Bench = try .init("fixed_size_list:date64:ms:2");
+    defer bench.deinit();
+    const items = [_]i64{ 1, 0, 86_400_000, 1 };
+    try bench.read(&list, &.{ &.{0b1110}, std.mem.sliceAsBytes(&items) }, 2, 0);
+    try testing.expect(!bench.unfit.is_marked(0) and bench.unfit.is_marked(1));
+}
+
+test "packed structs" {
+    var bench: Bench = try .init("int8");
+    defer bench.deinit();
+    const arena = bench.arena.allocator();
+    const texts = [_][]const u8{ "int8", "time32:s", "fixed_size_list:int8:2", "fixed_size_binary:3" };
+    var leaves: [texts.len]Leaf = undefined;
+    var fields: [texts.len]schema.Field = undefined;
+    for (texts, &leaves, &fields) |text, *leaf, *field| {
+        leaf.* = (try types.parse(arena, text)).leaf;
+        field.* = .{ .name = text, .type = leaf.type };
+    }
+    bench.leaf = try types.pack(arena, .{ .tag = .structure, .children = &fields }, &leaves);
+    bench.builder.deinit();
+    bench.builder = try .init(testing.allocator, bench.leaf.type);
+    const flat: Encoding = .{ .flat = 80 };
+    const encoding: Encoding = .{ .packed_struct = .{ .bits = &.{ 8, 32, 16, 24 }, .values = &flat } };
+    try bench.read(&encoding, &.{"\x01\x05\x00\x00\x00\x02\x03abc" ++ "\x04\x06\x00\x00\x00\x07\x08def"}, 2, 0);
+    try bench.read(&encoding, &.{"\x01\x05\x00\x00\x00\x02\x03abc"}, 1, 1);
+    const children = bench.builder.children;
+    try testing.expectEqual(2, bench.builder.row_count);
+    try testing.expectEqualSlices(u8, &.{ 1, 4 }, children[0].data.items);
+    try testing.expectEqualSlices(u8, std.mem.sliceAsBytes(&[_]i64{ 5, 6 }), children[1].data.items);
+    try testing.expectEqualSlices(u32, &.{ 0, 2, 4 }, children[2].offsets.items);
+    try testing.expectEqualSlices(u8, &.{ 2, 3, 7, 8 }, children[2].children[0].data.items);
+    try testing.expectEqualStrings("abcdef", children[3].data.items);
+}
+
+test "at random" {
+    const rle: Encoding = .{ .rle = &flat_32 };
+    const inner: Encoding = .{ .fixed_size_list = .{ .item_count = 2, .has_validity = true, .values = &flat_32 } };
+    const outer: Encoding = .{ .fixed_size_list = .{ .item_count = 3, .has_validity = true, .values = &inner } };
+    const lz4: Encoding = .{ .general = .{ .scheme = .lz4, .values = &flat_32 } };
+    const Case = struct { text: []const u8, encoding: *const Encoding };
+    const cases = [_]Case{
+        .{ .text = "int32", .encoding = &rle },
+        .{ .text = "time32:s", .encoding = &rle },
+        .{ .text = "date32:day", .encoding = &lz4 },
+        .{ .text = "fixed_size_list:fixed_size_list:float:2:3", .encoding = &outer },
+        .{ .text = "fixed_size_list:fixed_size_list:int32:2:3", .encoding = &outer },
+        .{ .text = "string", .encoding = &.{ .variable = 32 } },
+    };
+    var prng: std.Random.DefaultPrng = .init(377);
+    const random = prng.random();
+    for (cases) |case| for (0..700) |_| {
+        var bench: Bench = try .init(case.text);
+        defer bench.deinit();
+        var bytes: [120 + general.slack]u8 = undefined;
+        for (&bytes) |*byte| byte.* = if (random.boolean()) random.uintLessThan(u8, 4) else random.int(u8);
+        var buffers: [3][]const u8 = undefined;
+        for (&buffers, 0..) |*buffer, i| buffer.* = bytes[i * 40 ..][0..random.uintAtMost(usize, 40)];
+        const count = random.uintLessThan(u32, 8);
+        const first = random.uintAtMost(u32, count);
+        bench.read(case.encoding, buffers[0..random.uintAtMost(usize, 3)], count, first) catch continue;
+        bench.unfit.check(null, 0) catch {};
+    };
 }

@@ -89,7 +89,9 @@ pub const Text = struct {
         const base = try base_of(builder);
         const ends = try builder.grow_dense_offsets(count);
         const falls = move_offsets(Offset, offsets, ends[1..], base);
-        if (falls or offsets[count] > self.bytes.len) return invalid("offsets of texts that fall or point outside", .{});
+        if (falls or offsets[count] > self.bytes.len) {
+            return invalid("offsets of texts that fall or point outside", .{});
+        }
         const start: usize = @intCast(offsets[0]);
         const source = self.bytes[start..@intCast(offsets[count])];
         if (table) |found| {

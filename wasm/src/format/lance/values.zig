@@ -20,8 +20,10 @@ const fsst = @import("../../encoding/fsst.zig");
 const general = @import("general.zig");
 const interrupt = @import("../../core/interrupt.zig");
 const layout = @import("layout.zig");
+const schema = @import("../../core/schema.zig");
 const text_module = @import("text.zig");
 const types = @import("types.zig");
+const Arena = @import("../../core/arena.zig").Arena;
 const ColumnBuilder = @import("../../core/column_builder.zig").ColumnBuilder;
 const Chunk = chunk_module.Chunk;
 const Encoding = compression.Encoding;
@@ -124,7 +126,11 @@ pub const Reader = struct {
             .constant => return unsupported("constants among encoded values", .{}),
             .flat, .inline_bitpacking, .out_of_line_bitpacking, .rle, .byte_stream_split => {
                 const bits = fixed_module.bits_of(encoding) orelse return misplaced(encoding, leaf_name(leaf));
-                if (leaf.physical != .fixed or leaf.physical.fixed != bits) return misplaced(encoding, leaf_name(leaf));
+                const leaf_bits = if (leaf.physical == .fixed) leaf.physical.fixed else 0;
+                const is_boolean = leaf_bits == 1 and encoding.* == .flat and bits == 8;
+                if (leaf.physical != .fixed or (bits != leaf_bits and !is_boolean)) {
+                    return misplaced(encoding, leaf_name(leaf));
+                }
                 // Any number of values would take no bytes.
                 if (encoding.* == .out_of_line_bitpacking and encoding.out_of_line_bitpacking.packed_bits == 0) {
                     return unsupported("values packed into no bits", .{});
@@ -249,7 +255,13 @@ pub const Reader = struct {
 
     /// Full-zip values of a fixed size: `count` of them, the first at the start of `bytes`, one every `stride`,
     /// which is at least `fixed_size`.
-    pub fn append_fixed(self: *Reader, bytes: []const u8, stride: usize, count: u32, builder: *ColumnBuilder) Error!void {
+    pub fn append_fixed(
+        self: *Reader,
+        bytes: []const u8,
+        stride: usize,
+        count: u32,
+        builder: *ColumnBuilder,
+    ) Error!void {
         @setRuntimeSafety(true);
         self.unfit.begin(count);
         if (count == 0) return;
@@ -385,8 +397,11 @@ fn take_field(rest: *[]const u8, field: Encoding.Field) Error![]const u8 {
         .fixed => |bits| bits / 8,
         .length => |bits| blk: {
             if (rest.len < bits / 8) return invalid("packed structs that are cut short", .{});
-            const word = switch (bits) {
-                inline 8, 16, 32, 64 => |width| std.mem.readInt(@Int(.unsigned, width), rest.*[0 .. width / 8], .little),
+            const word: u64 = switch (bits) {
+                inline 8, 16, 32, 64 => |width| word: {
+                    const Word = @Int(.unsigned, width);
+                    break :word std.mem.readInt(Word, rest.*[0 .. width / 8], .little);
+                },
                 else => unreachable,
             };
             rest.* = rest.*[bits / 8 ..];
@@ -475,7 +490,291 @@ fn invalid(comptime format: []const u8, arguments: anytype) Error {
     return error.InvalidFormat;
 }
 
-test "tmp" {
-    std.testing.refAllDecls(Reader);
-    std.testing.refAllDecls(chunk_module);
+const testing = std.testing;
+
+fn expect_misplaced(expected: Error, encoding: Encoding, text: []const u8) !void {
+    defer interrupt.forget();
+    var arena: Arena = .init(testing.allocator);
+    defer arena.deinit();
+    const leaf = (try types.parse(arena.allocator(), text)).leaf;
+    try testing.expectError(expected, Reader.init(testing.allocator, &encoding, &leaf));
+}
+
+/// A reader, a builder, and room for what they are made of.
+const Bench = struct {
+    arena: Arena,
+    leaf: Leaf = undefined,
+    reader: Reader = undefined,
+    builder: ColumnBuilder = undefined,
+
+    fn open(self: *Bench, encoding: *const Encoding, texts: []const []const u8) !void {
+        const arena = self.arena.allocator();
+        if (texts.len == 1) {
+            self.leaf = (try types.parse(arena, texts[0])).leaf;
+        } else {
+            const leaves = try arena.alloc(Leaf, texts.len);
+            const fields = try arena.alloc(schema.Field, texts.len);
+            for (leaves, fields, texts) |*leaf, *field, text| {
+                leaf.* = (try types.parse(arena, text)).leaf;
+                field.* = .{ .name = text, .type = leaf.type };
+            }
+            self.leaf = try types.pack(arena, .{ .tag = .structure, .children = fields }, leaves);
+        }
+        self.reader = try .init(testing.allocator, encoding, &self.leaf);
+        self.builder = try .init(testing.allocator, self.leaf.type);
+    }
+
+    fn deinit(self: *Bench) void {
+        self.reader.deinit();
+        self.builder.deinit();
+        self.arena.deinit();
+        interrupt.forget();
+    }
+
+    fn expect(self: *Bench, comptime T: type, expected: []const T) !void {
+        try testing.expectEqualSlices(u8, std.mem.sliceAsBytes(expected), self.builder.data.items);
+    }
+
+    fn expect_texts(builder: *const ColumnBuilder, expected: []const []const u8) !void {
+        const offsets = builder.offsets.items;
+        try testing.expectEqual(expected.len + 1, offsets.len);
+        for (expected, offsets[0 .. offsets.len - 1], offsets[1..]) |value, start, end| {
+            try testing.expectEqualStrings(value, builder.data.items[start..end]);
+        }
+    }
+};
+
+test "encodings that do not suit their values" {
+    const flat_32: Encoding = .{ .flat = 32 };
+    const flat_64: Encoding = .{ .flat = 64 };
+    const text: Encoding = .{ .variable = 32 };
+    const general_1: Encoding = .{ .general = .{ .scheme = .lz4, .values = &flat_32 } };
+    const general_2: Encoding = .{ .general = .{ .scheme = .lz4, .values = &general_1 } };
+    const table = fsst.write_table(&.{"ab"}, true);
+    const compressed: Encoding = .{ .fsst = .{ .table = &table, .values = &text } };
+    try expect_misplaced(error.InvalidFormat, flat_32, "int64");
+    try expect_misplaced(error.InvalidFormat, .{ .flat = 8 }, "fixed_size_binary:2");
+    try expect_misplaced(error.InvalidFormat, .{ .inline_bitpacking = 8 }, "bool");
+    try expect_misplaced(error.InvalidFormat, flat_32, "string");
+    try expect_misplaced(error.InvalidFormat, text, "int32");
+    try expect_misplaced(error.InvalidFormat, compressed, "int32");
+    try expect_misplaced(error.InvalidFormat, .{ .fsst = .{ .table = &table, .values = &compressed } }, "string");
+    try expect_misplaced(error.InvalidFormat, .{ .fsst = .{ .table = table[0..9], .values = &text } }, "string");
+    try expect_misplaced(error.InvalidFormat, .{ .rle = &text }, "string");
+    try expect_misplaced(error.InvalidFormat, flat_32, "null");
+    try expect_misplaced(error.NotSupported, .{ .general = .{ .scheme = .lz4, .values = &general_2 } }, "float");
+    try expect_misplaced(error.NotSupported, .{ .constant = "" }, "float");
+    try expect_misplaced(error.NotSupported, .{ .out_of_line_bitpacking = .{ .bits = 32, .packed_bits = 0 } }, "int32");
+    const list: Encoding = .{ .fixed_size_list = .{ .item_count = 3, .has_validity = false, .values = &flat_32 } };
+    try expect_misplaced(error.InvalidFormat, list, "fixed_size_list:float:4");
+    try expect_misplaced(error.InvalidFormat, list, "fixed_size_list:double:3");
+    try expect_misplaced(error.InvalidFormat, list, "float");
+    try expect_misplaced(error.InvalidFormat, flat_32, "fixed_size_list:int8:4");
+    try expect_misplaced(error.InvalidFormat, .{ .packed_struct = .{ .bits = &.{32}, .values = &flat_32 } }, "int32");
+    try expect_misplaced(error.InvalidFormat, .{ .variable_packed_struct = &.{} }, "int32");
+    try testing.expectError(error.InvalidFormat, Reader.init_codes(testing.allocator, &text));
+    try testing.expectError(error.InvalidFormat, Reader.init_codes(testing.allocator, &.{ .flat = 1 }));
+    var codes: Reader = try .init_codes(testing.allocator, &flat_64);
+    codes.deinit();
+}
+
+test "a chunk in pieces" {
+    var bench: Bench = .{ .arena = .init(testing.allocator) };
+    const flat: Encoding = .{ .flat = 32 };
+    try bench.open(&.{ .rle = &flat }, &.{"date32:day"});
+    defer bench.deinit();
+    const values = std.mem.sliceAsBytes(&[_]u32{ 7, 9 });
+    try bench.reader.open(&.{ values, &.{ 3, 2 } }, 5);
+    for (0..5) |i| try bench.reader.read_range(@intCast(i), 1, &bench.builder);
+    try bench.reader.read(&.{ values, &.{ 3, 2 } }, 5, 2, 2, &bench.builder);
+    try testing.expectEqual(7, bench.builder.dense_count);
+    try bench.expect(u32, &.{ 7, 7, 7, 9, 9, 7, 9 });
+    try testing.expectError(error.InvalidFormat, bench.reader.open(&.{values}, 5));
+    try testing.expectError(error.InvalidFormat, bench.reader.open(&.{}, 5));
+    const many: [layout.value_buffers_max + 1][]const u8 = @splat("");
+    try testing.expectError(error.InvalidFormat, bench.reader.open(&many, 5));
+}
+
+test "codes" {
+    const cases = .{
+        .{ u8, [_]u8{ 3, 1, 200 }, 200 },
+        .{ u16, [_]u16{ 3, 1, 2 }, 3 },
+        .{ u32, [_]u32{ 3, 1, 2 }, 3 },
+        .{ u64, [_]u64{ 3, 1, 1 << 40 }, std.math.maxInt(u32) },
+    };
+    inline for (cases) |case| {
+        const encoding: Encoding = .{ .flat = @bitSizeOf(case[0]) };
+        var reader: Reader = try .init_codes(testing.allocator, &encoding);
+        defer reader.deinit();
+        var target: [3]u32 = undefined;
+        const codes: [3]case[0] = case[1];
+        const greatest = try reader.read_codes(&.{std.mem.sliceAsBytes(&codes)}, 3, 0, &target);
+        try testing.expectEqual(case[2], greatest);
+        try testing.expectEqualSlices(u32, &.{ 3, 1 }, target[0..2]);
+        try testing.expectEqual(1, try reader.read_code_range(1, target[0..1]));
+        try testing.expectEqual(0, try reader.read_code_range(3, target[0..0]));
+    }
+}
+
+test "full-zip vectors" {
+    var bench: Bench = .{ .arena = .init(testing.allocator) };
+    const flat: Encoding = .{ .flat = 32 };
+    const list: Encoding = .{ .fixed_size_list = .{ .item_count = 2, .has_validity = false, .values = &flat } };
+    try bench.open(&list, &.{"fixed_size_list:float:2"});
+    defer bench.deinit();
+    try testing.expectEqual(8, (try bench.reader.fixed_size()).?);
+    const page = "\x00abcdefgh\x01ijklmnop";
+    try bench.reader.append_fixed(page[1..], 9, 2, &bench.builder);
+    try bench.reader.append_fixed(page[1..], 8, 1, &bench.builder);
+    try testing.expectEqual(3, bench.builder.dense_count);
+    try testing.expectEqualStrings("abcdefghijklmnopabcdefgh", bench.builder.data.items);
+    for ([_]u32{ 3, 0xFFFF_FFFF }) |count| {
+        const found = bench.reader.append_fixed(page[1..], 9, count, &bench.builder);
+        try testing.expectError(error.InvalidFormat, found);
+    }
+    try testing.expectError(error.InvalidFormat, bench.reader.append_fixed("abc", 8, 1, &bench.builder));
+}
+
+test "full-zip lists with NULL items" {
+    var bench: Bench = .{ .arena = .init(testing.allocator) };
+    const flat: Encoding = .{ .flat = 8 };
+    const inner: Encoding = .{ .fixed_size_list = .{ .item_count = 3, .has_validity = true, .values = &flat } };
+    const outer: Encoding = .{ .fixed_size_list = .{ .item_count = 2, .has_validity = true, .values = &inner } };
+    try bench.open(&outer, &.{"fixed_size_list:fixed_size_list:int8:3:2"});
+    defer bench.deinit();
+    try testing.expectEqual(8, (try bench.reader.fixed_size()).?);
+    const page = [_]u8{ 0, 0b01, 0b000110, 1, 2, 3, 4, 5, 6, 0, 0b11, 0b111011, 7, 8, 9, 10, 11, 12 };
+    try bench.reader.append_fixed(page[1..], 9, 2, &bench.builder);
+    try bench.reader.check_valid(null, 0);
+    try bench.builder.settle(2);
+    const lists = &bench.builder.children[0];
+    const items = &lists.children[0];
+    try testing.expectEqualSlices(u32, &.{ 0, 2, 4 }, bench.builder.offsets.items);
+    try testing.expectEqualSlices(u32, &.{ 0, 3, 6, 9, 12 }, lists.offsets.items);
+    try testing.expectEqual(4, lists.row_count);
+    try testing.expectEqual(0b1101, lists.validity.?.items[0] & 0b1111);
+    try testing.expectEqualSlices(u8, &.{ 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 }, items.data.items);
+    try testing.expectEqual(0b11_000110, items.validity.?.items[0]);
+    try testing.expectEqual(0b1110, items.validity.?.items[1] & 0b1111);
+}
+
+test "full-zip Booleans" {
+    var bench: Bench = .{ .arena = .init(testing.allocator) };
+    try bench.open(&.{ .flat = 8 }, &.{"bool"});
+    defer bench.deinit();
+    try bench.reader.append_fixed(&.{ 1, 9, 0, 9, 1, 9 }, 2, 3, &bench.builder);
+    try bench.reader.append_fixed(&.{ 1, 0 }, 1, 2, &bench.builder);
+    try bench.builder.settle(5);
+    try testing.expectEqualSlices(u8, &.{0b01101}, bench.builder.data.items);
+}
+
+test "full-zip texts" {
+    const plain: Encoding = .{ .variable = 32 };
+    const table = fsst.write_table(&.{ "hello", "b" }, true);
+    const off = fsst.write_table(&.{"hello"}, false);
+    const compressed: Encoding = .{ .fsst = .{ .table = &table, .values = &plain } };
+    const not_compressed: Encoding = .{ .fsst = .{ .table = &off, .values = &plain } };
+    const zstd: Encoding = .{ .general = .{ .scheme = .zstd, .values = &plain } };
+    const Case = struct { encoding: *const Encoding, values: []const []const u8, expected: []const []const u8 };
+    const zstd_value = try general.with_slack(testing.allocator, &general.zstd_sample);
+    defer testing.allocator.free(zstd_value);
+    const cases = [_]Case{
+        .{ .encoding = &plain, .values = &.{ "ab", "", "c" }, .expected = &.{ "ab", "", "c" } },
+        .{ .encoding = &compressed, .values = &.{ "\x00\x01", "", "\xFFx" }, .expected = &.{ "hellob", "", "x" } },
+        .{ .encoding = &not_compressed, .values = &.{ "ab", "" }, .expected = &.{ "ab", "" } },
+        .{
+            .encoding = &zstd,
+            .values = &.{ zstd_value[0..general.zstd_sample.len], "" },
+            .expected = &.{ "abc", "" },
+        },
+    };
+    for (cases) |case| {
+        var bench: Bench = .{ .arena = .init(testing.allocator) };
+        try bench.open(case.encoding, &.{"string"});
+        defer bench.deinit();
+        try bench.reader.append_variable(case.values, &bench.builder);
+        try testing.expectEqual(case.values.len, bench.builder.dense_count);
+        try Bench.expect_texts(&bench.builder, case.expected);
+        try bench.reader.append_variable(&.{}, &bench.builder);
+        try testing.expectEqual(null, try bench.reader.fixed_size());
+        try testing.expectError(error.InvalidFormat, bench.reader.append_fixed("abcd", 4, 1, &bench.builder));
+    }
+    var bench: Bench = .{ .arena = .init(testing.allocator) };
+    try bench.open(&zstd, &.{"binary"});
+    defer bench.deinit();
+    try testing.expectError(error.InvalidFormat, bench.reader.append_variable(&.{"too short"}, &bench.builder));
+}
+
+test "packed structs with fields of any size" {
+    const flat: Encoding = .{ .flat = 32 };
+    const plain: Encoding = .{ .variable = 32 };
+    const fields = [_]Encoding.Field{
+        .{ .value = &flat, .size = .{ .fixed = 32 } },
+        .{ .value = &plain, .size = .{ .length = 8 } },
+    };
+    const encoding: Encoding = .{ .variable_packed_struct = &fields };
+    var bench: Bench = .{ .arena = .init(testing.allocator) };
+    try bench.open(&encoding, &.{ "time32:s", "string" });
+    defer bench.deinit();
+    const rows = [_][]const u8{ "\x05\x00\x00\x00\x02ab", "", "\x07\x00\x00\x00\x00" };
+    try bench.reader.append_variable(&rows, &bench.builder);
+    try bench.builder.settle(3);
+    const children = bench.builder.children;
+    try testing.expectEqualSlices(u8, std.mem.sliceAsBytes(&[_]i64{ 5, 0, 7 }), children[0].data.items);
+    try Bench.expect_texts(&children[1], &.{ "ab", "", "" });
+    const cases = [_][]const u8{ "\x05", "\x05\x00\x00\x00", "\x05\x00\x00\x00\x02a", "\x05\x00\x00\x00\x00a" };
+    for (cases) |row| {
+        try testing.expectError(error.InvalidFormat, bench.reader.append_variable(&.{row}, &bench.builder));
+    }
+}
+
+test "fields that do not suit their struct" {
+    defer interrupt.forget();
+    const flat: Encoding = .{ .flat = 32 };
+    const plain: Encoding = .{ .variable = 32 };
+    const cases = [_]Encoding{
+        .{ .variable_packed_struct = &.{.{ .value = &flat, .size = .{ .fixed = 32 } }} },
+        .{ .variable_packed_struct = &.{
+            .{ .value = &flat, .size = .{ .fixed = 64 } },
+            .{ .value = &plain, .size = .{ .length = 32 } },
+        } },
+        .{ .variable_packed_struct = &.{
+            .{ .value = &flat, .size = .{ .fixed = 32 } },
+            .{ .value = &plain, .size = .{ .fixed = 32 } },
+        } },
+        .{ .packed_struct = .{ .bits = &.{ 32, 32 }, .values = &flat } },
+        .{ .packed_struct = .{ .bits = &.{32}, .values = &flat } },
+    };
+    for (&cases) |*encoding| {
+        var bench: Bench = .{ .arena = .init(testing.allocator) };
+        defer bench.arena.deinit();
+        try testing.expectError(error.InvalidFormat, bench.open(encoding, &.{ "int32", "string" }));
+    }
+}
+
+test "full-zip values at random" {
+    const flat: Encoding = .{ .flat = 32 };
+    const plain: Encoding = .{ .variable = 32 };
+    const table = fsst.write_table(&.{ "hello", "b" }, true);
+    const compressed: Encoding = .{ .fsst = .{ .table = &table, .values = &plain } };
+    const lz4: Encoding = .{ .general = .{ .scheme = .lz4, .values = &plain } };
+    const fields = [_]Encoding.Field{
+        .{ .value = &flat, .size = .{ .fixed = 32 } },
+        .{ .value = &compressed, .size = .{ .length = 16 } },
+    };
+    const encodings = [_]Encoding{ plain, compressed, lz4, .{ .variable_packed_struct = &fields } };
+    var prng: std.Random.DefaultPrng = .init(233);
+    const random = prng.random();
+    for (&encodings) |*encoding| for (0..1000) |_| {
+        var bench: Bench = .{ .arena = .init(testing.allocator) };
+        const is_struct = encoding.* == .variable_packed_struct;
+        try bench.open(encoding, if (is_struct) &.{ "int32", "string" } else &.{"string"});
+        defer bench.deinit();
+        var bytes: [24 + general.slack]u8 = undefined;
+        for (&bytes) |*byte| byte.* = if (random.boolean()) random.uintLessThan(u8, 4) else random.int(u8);
+        const cut = random.uintAtMost(usize, 24);
+        bench.reader.append_variable(&.{ bytes[0..cut], bytes[cut..24] }, &bench.builder) catch continue;
+        try testing.expectEqual(2, bench.builder.dense_count);
+        bench.reader.check_valid(null, 0) catch {};
+    };
 }
