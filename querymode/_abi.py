@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-VERSION = 7
+VERSION = 8
 PLAN_MAGIC = 1280331089
 QMCB_MAGIC = 1111706961
 TYPE_DEPTH_MAX = 32
@@ -200,6 +200,7 @@ class FileFormat(IntEnum):
     PARQUET = 0
     CSV = 1
     NDJSON = 2
+    LANCE = 3
     TOY = 255
 
 
@@ -273,6 +274,19 @@ class TextCompression(IntEnum):
     NONE = 0
     GZIP = 1
     ZSTD = 2
+
+
+class ManifestPart(IntEnum):
+    MANIFEST = 0
+    INDICES = 1
+    TRANSACTION = 2
+
+
+class RowList(IntEnum):
+    NONE = 0
+    ARROW = 1
+    ROARING = 2
+    MEMBERS = 3
 
 
 class FunctionId:
@@ -458,6 +472,8 @@ EXPORTS = {
     "qm_query_profile": ("i32 i32", "i32"),
     "qm_text_open": ("i32 i32 i32 i32 i32 i32", "i32"),
     "qm_footer": ("i32 i32 i32 i32 i32 i32", "i32"),
+    "qm_manifest": ("i32 i32 i32 i32 i32", "i32"),
+    "qm_deletions": ("i32 i32 i32 i32 i32 i32 i32", "i32"),
     "qm_file_open": ("i32 i32 i32 i32", "i32"),
     "qm_file_close": ("i32", "i32"),
     "qm_prune": ("i32 i32 i32 i32 i32", "i32"),

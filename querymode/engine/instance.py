@@ -173,7 +173,9 @@ class Instance:
         qm_query_lend: Callable[[int], int]
         qm_query_profile: Callable[[int, int], int]
         qm_text_open: Callable[[int, int, int, int, int, int], int]
+        qm_deletions: Callable[[int, int, int, int, int, int, int], int]
         qm_footer: Callable[[int, int, int, int, int, int], int]
+        qm_manifest: Callable[[int, int, int, int, int], int]
         qm_file_open: Callable[[int, int, int, int], int]
         qm_file_close: Callable[[int], int]
         qm_prune: Callable[[int, int, int, int, int], int]
@@ -549,6 +551,17 @@ class Instance:
         """A file's footer to its flat form."""
         low, high = file_size & 0xFFFF_FFFF, file_size >> 32
         self._check(self.qm_footer(format, address, size, low, high, self._output))
+        return self._read_output()
+
+    def manifest(self, format: int, part: int, address: int, size: int) -> Output:
+        """A part of a table's manifest (`ManifestPart`) to its flat form."""
+        self._check(self.qm_manifest(format, part, address, size, self._output))
+        return self._read_output()
+
+    def deletions(self, format: int, kind: int, address: int, size: int, row_count: int) -> Output:
+        """A list of rows (`RowList`) to bits; the output's row count is how many are set."""
+        low, high = row_count & 0xFFFF_FFFF, row_count >> 32
+        self._check(self.qm_deletions(format, kind, address, size, low, high, self._output))
         return self._read_output()
 
     def file_open(self, flat_footer: Buffer, format: int = FileFormat.PARQUET) -> int:

@@ -14,7 +14,7 @@
 const std = @import("std");
 
 /// Raised whenever a door, a struct, an enum value or the plan's wire form changes.
-pub const version: u32 = 7;
+pub const version: u32 = 8;
 
 pub const plan_magic: u32 = 0x4C504D51; // "QMPL"
 pub const qmcb_magic: u32 = 0x42434D51; // "QMCB"
@@ -449,9 +449,17 @@ pub const FileFormat = enum(u32) {
     parquet = 0,
     csv = 1,
     ndjson = 2,
+    lance = 3,
     /// Of tests: only the module that they build for themselves reads it.
     toy = 255,
 };
+
+/// What `qm_manifest` reads: a table's manifest, or what else its file holds.
+pub const ManifestPart = enum(u32) { manifest = 0, indices = 1, transaction = 2 };
+
+/// How a file lists deleted rows. `members` is a Roaring bitmap of anything: what lies behind the last bit that
+/// is asked for is left out, where rows that do not exist are an error.
+pub const RowList = enum(u32) { none = 0, arrow = 1, roaring = 2, members = 3 };
 
 /// How a file of text is packed: what its first bytes say.
 pub const TextCompression = enum(u32) { none = 0, gzip = 1, zstd = 2 };
@@ -686,7 +694,7 @@ pub const enums = .{
     Status,       TypeTag,         TimeUnit,       NodeTag,    ExpressionTag, CompareOp,
     ArithmeticOp, AggregateOp,     AggregatePhase, SourceKind, TextFormat,    OutputState,
     FileFormat,   JoinKind,        JoinSide,       DatePart,   TextHeader,    Statistic,
-    JsonLayout,   TextCompression,
+    JsonLayout,   TextCompression, ManifestPart,   RowList,
 };
 /// In Python these are plain numbers: nobody shows them, and a hundred members of an enum take longer to make
 /// than most modules take to load.
@@ -760,6 +768,12 @@ pub const Exports = struct {
     /// A file's footer, as the file has it, to the flat form that `qm_file_open` takes and caches keep.
     /// The result stays until the next call. `file_size` is given as its low and high half.
     pub const qm_footer = fn (format: u32, address: u32, size: u32, file_size_low: u32, file_size_high: u32, out: u32) callconv(.c) Status;
+    /// A part of a table's manifest (`ManifestPart`), as its file has it, to a flat form that is read in place
+    /// and cached: the format draws it. The result stays until the next call.
+    pub const qm_manifest = fn (format: u32, part: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
+    /// A list of rows (`RowList`) to a bit for each of `row_count` rows, and how many of them are set. The bits
+    /// stay until the next call.
+    pub const qm_deletions = fn (format: u32, kind: u32, address: u32, size: u32, row_count_low: u32, row_count_high: u32, out: u32) callconv(.c) Status;
     /// Copies what the host keeps of a file of a `FileFormat`, a flat footer; writes the handle (u32) to `out`.
     pub const qm_file_open = fn (format: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
     pub const qm_file_close = fn (file: u32) callconv(.c) Status;

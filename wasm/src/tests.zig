@@ -48,10 +48,17 @@ test {
     _ = @import("format/lance/chunk.zig");
     _ = @import("format/lance/compression.zig");
     _ = @import("format/lance/convert.zig");
+    _ = @import("format/lance/deletions.zig");
     _ = @import("format/lance/fixed.zig");
     _ = @import("format/lance/general.zig");
     _ = @import("format/lance/layout.zig");
+    _ = @import("format/lance/manifest.zig");
+    _ = @import("format/lance/manifest_files.zig");
+    _ = @import("format/lance/manifest_fragments.zig");
+    _ = @import("format/lance/manifest_sections.zig");
     _ = @import("format/lance/protobuf.zig");
+    _ = @import("format/lance/protobuf_writer.zig");
+    _ = @import("format/lance/schema.zig");
     _ = @import("format/lance/text.zig");
     _ = @import("format/lance/types.zig");
     _ = @import("format/lance/values.zig");

@@ -9,6 +9,9 @@ const flatten = @import("../format/parquet/flatten.zig");
 const handles = @import("handles.zig");
 const heap = @import("../core/heap.zig");
 const interrupt = @import("../core/interrupt.zig");
+const lance_deletions = @import("../format/lance/deletions.zig");
+const lance_manifest = @import("../format/lance/manifest.zig");
+const lance_sections = @import("../format/lance/manifest_sections.zig");
 const page_list = @import("../format/parquet/page_list.zig");
 const pipeline = @import("../pipeline.zig");
 const qmcb = @import("../qmcb.zig");
@@ -64,6 +67,50 @@ fn footer(format: u32, address: u32, size: u32, file_size: u64, out: u32) Error!
 pub fn qm_footer(format: u32, address: u32, size: u32, file_size_low: u32, file_size_high: u32, out: u32) callconv(.c) Status {
     interrupt.forget();
     return status(footer(format, address, size, @as(u64, file_size_high) << 32 | file_size_low, out));
+}
+
+fn manifest_part(format: u32, part: u32, address: u32, size: u32, out: u32) Error!void {
+    if (format != @backingInt(abi.FileFormat.lance)) return error.InvalidHandle; // others have none
+    const wanted = std.enums.fromInt(abi.ManifestPart, part) orelse return error.InvalidHandle;
+    var arena: Arena = .init(heap.engine_allocator());
+    defer arena.deinit();
+    const bytes = try input(address, size);
+    try keep_answer(switch (wanted) {
+        .manifest => try lance_manifest.flatten(arena.allocator(), bytes),
+        .indices => try lance_sections.indices(arena.allocator(), bytes),
+        .transaction => try lance_sections.transaction(arena.allocator(), bytes),
+    });
+    try write_output(out, .{ .bytes = handles.answer, .state = .done });
+}
+
+pub fn qm_manifest(format: u32, part: u32, address: u32, size: u32, out: u32) callconv(.c) Status {
+    interrupt.forget();
+    return status(manifest_part(format, part, address, size, out));
+}
+
+fn deletions(format: u32, kind: u32, bytes: []const u8, row_count: u64, out: u32) Error!void {
+    if (format != @backingInt(abi.FileFormat.lance)) return error.InvalidHandle;
+    const wanted = std.enums.fromInt(abi.RowList, kind) orelse return error.InvalidHandle;
+    var arena: Arena = .init(heap.engine_allocator());
+    defer arena.deinit();
+    const found = try lance_deletions.read(arena.allocator(), wanted, bytes, row_count);
+    try keep_answer(found.bits);
+    const count = std.math.cast(u32, found.count) orelse return error.TooLarge;
+    try write_output(out, .{ .bytes = handles.answer, .row_count = count, .state = .done });
+}
+
+pub fn qm_deletions(
+    format: u32,
+    kind: u32,
+    address: u32,
+    size: u32,
+    row_count_low: u32,
+    row_count_high: u32,
+    out: u32,
+) callconv(.c) Status {
+    interrupt.forget();
+    const bytes = input(address, size) catch |err| return status_of(err);
+    return status(deletions(format, kind, bytes, @as(u64, row_count_high) << 32 | row_count_low, out));
 }
 
 fn file_open(format: u32, address: u32, size: u32, out: u32) Error!void {

@@ -164,7 +164,7 @@ pub fn write_output(out: u32, output: pipeline.Output) Error!void {
     });
 }
 
-/// What the last `qm_footer`, `qm_prune`, `qm_leaf_bounds` or `qm_pages` left.
+/// What the last `qm_footer`, `qm_manifest`, `qm_deletions`, `qm_prune`, `qm_leaf_bounds` or `qm_pages` left.
 pub var answer: []u8 = &.{};
 
 pub fn keep_answer(bytes: []const u8) Error!void {

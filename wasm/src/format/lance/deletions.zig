@@ -12,13 +12,13 @@
 //!
 //! Spec: arrow.apache.org/docs/format/Columnar.html and github.com/RoaringBitmap/RoaringFormatSpec.
 const std = @import("std");
+const abi = @import("../../abi.zig");
 const bitmap = @import("../../core/bitmap.zig");
 const interrupt = @import("../../core/interrupt.zig");
 const lz4 = @import("../../codec/lz4.zig");
 const zstd = @import("../../codec/zstd.zig");
 const Arena = @import("../../core/arena.zig").Arena;
 const Cursor = @import("../../core/cursor.zig").Cursor;
-const DeletionKind = @import("manifest.zig").DeletionKind;
 
 pub const Error = error{ InvalidFormat, NotSupported, OutOfMemory, Cancelled };
 
@@ -38,7 +38,7 @@ pub const Deletions = struct {
 };
 
 /// `input` has 64 readable bytes behind its end.
-pub fn read(arena: std.mem.Allocator, kind: DeletionKind, input: []const u8, row_count: u64) Error!Deletions {
+pub fn read(arena: std.mem.Allocator, kind: abi.RowList, input: []const u8, row_count: u64) Error!Deletions {
     @setRuntimeSafety(true);
     if (row_count > 1 << 32) return refuse("a fragment of {d} rows", .{row_count});
     const bits = try arena.alloc(u8, @intCast((row_count + 7) / 8));
@@ -48,25 +48,9 @@ pub fn read(arena: std.mem.Allocator, kind: DeletionKind, input: []const u8, row
         .none => {},
         .arrow => try read_arrow(arena, &found, input),
         .roaring => try read_roaring(&found, input),
+        .members => try read_members(&found, input),
     }
     return found;
-}
-
-/// A Roaring bitmap of other numbers, such as of an index's fragments: as many bits as are asked for, and what
-/// lies behind them left out.
-pub fn read_members(arena: std.mem.Allocator, input: []const u8, count: u32) Error![]u8 {
-    var found: Deletions = .{ .bits = try arena.alloc(u8, (@as(usize, count) + 7) / 8), .row_count = count };
-    @memset(found.bits, 0);
-    var containers: Containers = try .init(input);
-    while (try containers.next()) |container| {
-        var values = container;
-        while (try values.next()) |run| {
-            const end = @min(run.end, count);
-            var row = run.begin;
-            while (row < end) : (row += 1) try found.set(row);
-        }
-    }
-    return found.bits;
 }
 
 // ---- Roaring ----
@@ -82,7 +66,22 @@ fn read_roaring(target: *Deletions, input: []const u8) Error!void {
         while (try values.next()) |run| {
             if (run.end > target.row_count)
                 return refuse("row {d} of a fragment of {d} rows is deleted", .{ run.end - 1, target.row_count });
-            for (run.begin..run.end) |row| try target.set(row);
+            var row = run.begin;
+            while (row < run.end) : (row += 1) try target.set(row);
+        }
+    }
+}
+
+/// Of other numbers than rows, such as the fragments of an index: those behind the last one are left out.
+fn read_members(target: *Deletions, input: []const u8) Error!void {
+    @setRuntimeSafety(true);
+    var containers: Containers = try .init(input);
+    while (try containers.next()) |container| {
+        try interrupt.check();
+        var values = container;
+        while (try values.next()) |run| {
+            var member = run.begin;
+            while (member < @min(run.end, target.row_count)) : (member += 1) try target.set(member);
         }
     }
 }
@@ -398,7 +397,7 @@ fn from_hex(comptime digits: []const u8) [digits.len / 2]u8 {
     return bytes;
 }
 
-fn expect_rows(kind: DeletionKind, input: []const u8, row_count: u64, rows: []const u64) !void {
+fn expect_rows(kind: abi.RowList, input: []const u8, row_count: u64, rows: []const u64) !void {
     var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const found = try read(arena.allocator(), kind, input, row_count);
@@ -457,8 +456,7 @@ test "rows of Roaring bitmaps" {
     for ([_][]const u8{ roaring_sample(memory), run_sample(memory) }) |sample| {
         for (0..@min(sample.len, 300)) |size| try testing.expectError(error.InvalidFormat, read(memory, .roaring, sample[0..size], 1 << 20));
     }
-    const members = try read_members(memory, run_sample(memory), 10);
-    try testing.expectEqualSlices(u8, &.{ 0, 2 }, members);
+    try expect_rows(.members, run_sample(memory), base + 101, &.{ 9, base, base + 1, base + 100 });
 }
 
 test "mutated lists of rows" {
@@ -467,7 +465,7 @@ test "mutated lists of rows" {
     var kept: Arena = .init(testing.allocator);
     defer kept.deinit();
     defer interrupt.forget();
-    const samples = [_]struct { DeletionKind, []const u8 }{
+    const samples = [_]struct { abi.RowList, []const u8 }{
         .{ .arrow, &plain_sample },
         .{ .arrow, &lz4_sample },
         .{ .arrow, &zstd_sample },

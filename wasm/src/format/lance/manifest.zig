@@ -90,7 +90,7 @@ pub const Section = enum {
     piece_counts,
     /// u32 by fragment and one more: its first file.
     first_file,
-    /// Deletion files, by fragment, if any has one: u8 kind (`DeletionKind`), u64, u64, u32.
+    /// Deletion files, by fragment, if any has one: u8 kind (`abi.RowList`), u64, u64, u32.
     deletion_kind,
     deletion_version,
     deletion_id,
@@ -118,8 +118,6 @@ pub const Section = enum {
 
     pub const count = @typeInfo(Section).@"enum".field_names.len;
 };
-
-pub const DeletionKind = enum(u8) { none = 0, arrow = 1, roaring = 2 };
 
 pub const Text = extern struct { offset: u32 = 0, size: u32 = 0 };
 

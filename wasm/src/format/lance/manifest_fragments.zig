@@ -4,9 +4,9 @@
 //! How many of a fragment's rows were deleted is in the manifest, which of them is not. Where a fragment of several
 //! pieces lost some, what is left is shared out evenly: right in sum, and an estimate for each piece.
 const std = @import("std");
+const abi = @import("../../abi.zig");
 const manifest = @import("manifest.zig");
 const protobuf = @import("protobuf.zig");
-const DeletionKind = manifest.DeletionKind;
 const Error = manifest.Error;
 const Message = protobuf.Message;
 const Text = manifest.Text;
@@ -20,7 +20,7 @@ pub const Fragment = struct {
     /// Bytes of its files; 0 where that is not known.
     size: u64 = 0,
     deleted: u64 = unknown,
-    deletion_kind: DeletionKind = .none,
+    deletion_kind: abi.RowList = .none,
     deletion_version: u64 = 0,
     deletion_id: u64 = 0,
     deletion_base: u32 = no_base,
@@ -52,7 +52,7 @@ pub const Fragments = struct {
     size: std.ArrayList(u64) = .empty,
     deleted: std.ArrayList(u64) = .empty,
     first_file: std.ArrayList(u32) = .empty,
-    deletion_kind: std.ArrayList(DeletionKind) = .empty,
+    deletion_kind: std.ArrayList(u8) = .empty,
     deletion_version: std.ArrayList(u64) = .empty,
     deletion_id: std.ArrayList(u64) = .empty,
     deletion_base: std.ArrayList(u32) = .empty,
@@ -64,14 +64,19 @@ pub const Fragments = struct {
     piece_counts: std.ArrayList(u64) = .empty,
 
     pub fn reserve(self: *Fragments, arena: std.mem.Allocator, count: usize) Error!void {
-        inline for (.{ "id", "rows", "size", "deleted", "deletion_kind", "deletion_version", "deletion_id", "deletion_base", "row_ids", "piece_rows" }) |name|
+        inline for (.{ "id", "rows", "size", "deleted", "piece_rows" }) |name|
+            try @field(self, name).ensureTotalCapacityPrecise(arena, count);
+        inline for (.{ "deletion_kind", "deletion_version", "deletion_id", "deletion_base", "row_ids" }) |name|
             try @field(self, name).ensureTotalCapacityPrecise(arena, count);
         try self.first_file.ensureTotalCapacityPrecise(arena, count + 1);
         try self.first_piece.ensureTotalCapacityPrecise(arena, count + 1);
     }
 
     pub fn append(self: *Fragments, fragment: *const Fragment) void {
-        inline for (.{ "id", "rows", "size", "deleted", "first_file", "deletion_kind", "deletion_version", "deletion_id", "deletion_base", "row_ids" }) |name|
+        inline for (.{ "id", "rows", "size", "deleted", "first_file" }) |name|
+            @field(self, name).appendAssumeCapacity(@field(fragment, name));
+        self.deletion_kind.appendAssumeCapacity(@intCast(@backingInt(fragment.deletion_kind)));
+        inline for (.{ "deletion_version", "deletion_id", "deletion_base", "row_ids" }) |name|
             @field(self, name).appendAssumeCapacity(@field(fragment, name));
         self.has_deletions = self.has_deletions or fragment.deletion_kind != .none;
         self.has_row_ids = self.has_row_ids or fragment.row_ids.size > 0;
