@@ -180,7 +180,7 @@ class QueryMode:
         infer_types: bool = True,
         snapshot_id: int | None = None,
         ref: str | None = None,
-        version: int | None = None,
+        version: int | str | None = None,
         **reader_options: Any,
     ) -> DataFrame:
         """A registered name, or files: a path, folder, pattern, http(s):// or s3:// URL, or a list of those.
@@ -190,13 +190,16 @@ class QueryMode:
         `types={"column": "int64"}`, for where the first 20,480 rows do not tell. Folders `key=value` become
         columns of text; `hive_types={"year": "int64"}` gives them types, `hive_types="infer"` finds out which
         are integers, dates or timestamps, as SQL over a path does; `hive_partitioning=False` leaves them out.
-        `verify_crc=True` checks the checksums of pages.
+        `verify_crc=True` checks the checksums of pages. Of a Lance table `version=3` is that version, and
+        `version="name"` or `ref="name"` the one that has this tag; otherwise every query reads the newest.
         """
         if infer_types is not True:
             reader_options["infer_types"] = bool(infer_types)
-        for option, value in (("snapshot_id", snapshot_id), ("ref", ref), ("version", version)):
-            if value is not None:
-                raise error("NOT_SUPPORTED", f"{option}= is for tables with versions, which are not read yet")
+        if snapshot_id is not None:
+            raise error("NOT_SUPPORTED", "snapshot_id= is for Iceberg tables, which are not read yet")
+        reader_options |= {
+            option: value for option, value in (("ref", ref), ("version", version)) if value is not None
+        }
         if isinstance(where, str) and where in self._tables:
             return self._tables[where]
         with self._call():

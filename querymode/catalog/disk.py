@@ -15,6 +15,7 @@ from querymode.catalog.listing import (
     is_iceberg_metadata,
     is_other_name,
     nothing_matches,
+    table_folder,
 )
 from querymode.catalog.pattern import ANY_DEPTH, has_wildcards, is_hidden, is_partition, split_pattern
 from querymode.errors import QueryModeError, error
@@ -92,6 +93,11 @@ def _walk(path: str, entries: list[Entry], access: Access) -> Iterator[Found]:
         if current is None:
             continue
         walk.enter(current)
+        table = _table_of(current.entries) if current.names else None
+        if table:  # its files alone are not what it holds
+            walk.is_table = True
+            yield table_folder(current.prefix.rstrip("/"), current.names, table)
+            continue
         for name, is_folder, is_link in current.entries:
             if is_hidden(name):
                 continue
@@ -131,7 +137,7 @@ class _Walk:
         self.count = 0
         self._linked_count = 0
         self._doubtful: list[str] = []
-        self._is_table = False
+        self.is_table = False
         #: Folders, by their real paths.
         self.seen: set[str] = set()
         #: To folders: the folder that it lies in, and its name.
@@ -140,9 +146,9 @@ class _Walk:
     def enter(self, current: _Folder) -> None:
         check()
         self.seen.add(current.real)
-        if self.count > _ENTRIES_WITHOUT_DATA and not self._is_table:
-            self._is_table = any(_ends_as_data(path, self._access) for path in self._doubtful)
-            if not self._is_table:
+        if self.count > _ENTRIES_WITHOUT_DATA and not self.is_table:
+            self.is_table = any(_ends_as_data(path, self._access) for path in self._doubtful)
+            if not self.is_table:
                 raise error(
                     "TABLE_NOT_FOUND",
                     f"{self._path}: none of the first {self.count:,} names below it is that of a data file; "
@@ -151,7 +157,7 @@ class _Walk:
 
     def saw(self, found: Found) -> None:
         if registry.by_name(found.name) is not None:
-            self._is_table = True
+            self.is_table = True
         elif len(self._doubtful) < _DOUBTFUL_MAX and not is_other_name(found.name):
             self._doubtful.append(found.path)
 
@@ -220,6 +226,16 @@ def _entries(path: str, access: Access) -> list[Entry]:
         raise _failure(path, cause) from cause
 
 
+def files_in(path: str, access: Access) -> Iterator[Found]:
+    """Those that lie directly in a folder, in no order; none if there is no such folder."""
+    status = _status(path, access)
+    if status is None or not stat.S_ISDIR(status.st_mode):
+        return
+    for name, is_folder, _ in _entries(path, access):
+        if not is_folder:
+            yield Found(f"{path}/{name}", (), name)
+
+
 def _listed(entries: Iterable[os.DirEntry[str]]) -> list[Entry]:
     found: list[Entry] = []
     for number, entry in enumerate(entries):
@@ -243,7 +259,12 @@ def glob(pattern: str, access: Access, said: Format | None = None) -> list[Found
     files: dict[str, Found] = {}
     folders: dict[str, Found] = {}
     for found, is_folder in _matching(base, parts, access):
-        (folders if is_folder else files).setdefault(found.path, found)
+        table = _table_of(_entries(found.path, access)) if is_folder else None
+        if table and (said is None or said is table):
+            found = table_folder(found.path, found.folders, table)
+            files.setdefault(found.path, found)
+        else:
+            (folders if is_folder else files).setdefault(found.path, found)
     if not files:  # folders that match stand for what is in them, unless there are files that do
         below = [(match, file) for match in folders.values() for file in _below(match, access, said)]
         files = {file.path: _inside(match, file) for match, file in below}
@@ -255,6 +276,11 @@ def glob(pattern: str, access: Access, said: Format | None = None) -> list[Found
 def _below(match: Found, access: Access, said: Format | None) -> list[Found]:
     found = list(_walk(match.path, _entries(match.path, access), access))
     return choose(found, match.path, said) if found else []
+
+
+def _table_of(entries: list[Entry]) -> Format | None:
+    """The format whose table a folder is, by what lies in it."""
+    return registry.of_folder({name for name, is_folder, _ in entries if is_folder})
 
 
 def _inside(match: Found, file: Found) -> Found:
@@ -315,7 +341,9 @@ def _candidates(prefix: str, parts: Parts, states: frozenset[int], access: Acces
         part.text for part in (parts[state] for state in states) if part is not ANY_DEPTH and part.literal
     }
     if len(texts) < len(states):
-        return _entries(prefix, access)
+        entries = _entries(prefix, access)
+        # The files of a table are not what it holds: nobody comes upon them by chance.
+        return [] if ANY_DEPTH in (parts[state] for state in states) and _table_of(entries) else entries
     statuses = ((text, _status(prefix + text, access)) for text in texts)
     # A link that is spelt out is meant: it is followed wherever it leads.
     return [(text, stat.S_ISDIR(status.st_mode), False) for text, status in statuses if status is not None]

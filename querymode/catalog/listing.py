@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Ends of names that say: none of our formats. What ends otherwise is judged by its content.
 _OTHER_SUFFIXES = frozenset(
     {
-        *("arrow", "avro", "feather", "ipc", "json", "lance", "orc", "xlsx"),
+        *("arrow", "avro", "feather", "ipc", "json", "orc", "xlsx"),
         *("bz2", "gz", "lz4", "sqlite", "xz", "zip", "zst"),
         *("cfg", "conf", "crc", "htm", "html", "ini", "jpg", "lock", "log", "md", "pdf", "png", "py", "sh"),
         *("sql", "toml", "txt", "xml", "yaml", "yml"),
@@ -30,7 +30,6 @@ ICEBERG = "metadata/*.metadata.json"
 #: Folders of other table formats: their files alone are not the table.
 _OTHER_TABLES = {
     "_delta_log": "a Delta Lake table",
-    "_versions": "a Lance table",
     ".hoodie": "a Hudi table",
     ICEBERG: "an Iceberg table",
 }
@@ -44,7 +43,18 @@ class Found:
     """A file of a table, or a folder that a format claims as a whole. `path` is what is opened; `folders` are
     those between the root and the file."""
 
-    __slots__ = ("folders", "format", "is_folder", "is_named", "known", "name", "optional", "path", "source")
+    __slots__ = (
+        "folders",
+        "format",
+        "inside",
+        "is_folder",
+        "is_named",
+        "known",
+        "name",
+        "optional",
+        "path",
+        "source",
+    )
 
     def __init__(
         self,
@@ -67,6 +77,8 @@ class Found:
         self.is_named = is_named
         self.format = format
         self.is_folder = format is not None
+        #: Of such a folder, the beginning of the listing that told, and whether it is all of it.
+        self.inside: tuple[list[Listed], bool] | None = None
         #: Left out if it turns out to be something else than data.
         self.optional = False
         #: Where finding out about it meant opening it.
@@ -85,10 +97,19 @@ def is_other_name(name: str) -> bool:
 def claimed_folder(path: str, names: set[str], said: Format | None) -> list[Found] | None:
     """A folder that is one table by what lies directly in it. `names`: of these folders."""
     format = registry.of_folder(names)
-    if format is None or (said is not None and said is not format):
+    if format is None:
         refuse_other_table(path, names)
         return None
-    return [Found(path, (), path.rstrip("/").rpartition("/")[2], format=format)]
+    if said is not None and said is not format:
+        raise error(
+            "NOT_SUPPORTED",
+            f"{path} is a {format.title} table, whose files alone may hold deleted rows; leave out format=",
+        )
+    return [table_folder(path, (), format)]
+
+
+def table_folder(path: str, folders: Sequence[str], format: Format) -> Found:
+    return Found(path, folders, path.rstrip("/").rpartition("/")[2], format=format)
 
 
 def choose(found: list[Found], where: str, said: Format | None = None) -> list[Found]:
@@ -98,7 +119,7 @@ def choose(found: list[Found], where: str, said: Format | None = None) -> list[F
     they say. Where the default is meant, a file whose name says nothing must be that too if no name says so,
     and is left out if it is not otherwise. Names of other formats are no part of it.
     """
-    formats = {file.path: registry.by_name(file.name) for file in found}
+    formats = {file.path: file.format or registry.by_name(file.name) for file in found}
     names_say = {*formats.values()} - {None}
     default = registry.default()
     if said is None and default not in names_say and len(names_say) == 1:
@@ -110,7 +131,9 @@ def choose(found: list[Found], where: str, said: Format | None = None) -> list[F
             raise nothing_found(where)
         return sorted(chosen, key=lambda file: file.path)
     named = {path for path, format in formats.items() if format is default}
-    chosen = [file for file in found if file.path in named or not is_other_name(file.name)]
+    chosen = [
+        file for file in found if file.path in named or not (file.is_folder or is_other_name(file.name))
+    ]
     if found and not chosen:
         raise error(
             "NOT_SUPPORTED",

@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from querymode._call import check
-from querymode.catalog import hive
+from querymode.catalog import disk, hive, s3
 from querymode.catalog.one_schema import Union
 from querymode.format import registry
 from querymode.format.footer_cache import default_cache
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 #: Files that are open at the same time while they are looked at.
 _OPEN_COUNT_MAX = 256
 _FILES_PER_CHECK = 256
+#: Small files beside those that hold data come with their opening.
+_WHOLE_SIZE = 64 << 10
 #: A file that still moves then is read as it is: if it was changed meanwhile, the last look at it tells.
 _SETTLING_MAX = 5
 
@@ -77,6 +79,8 @@ class Opening:
         self.cache = cache
         #: What somebody said they are.
         self.said = said
+        #: Options of their format.
+        self.reader: Mapping[str, Any] = {}
         #: What they are taken for.
         self.format = said
         #: Of all that were opened to be looked at.
@@ -131,7 +135,7 @@ class Opening:
             [
                 file
                 for file in found
-                if _is_remote(file) and not (file.known or file.source or file.path in held)
+                if _is_remote(file) and not (file.is_folder or file.known or file.source or file.path in held)
             ]
         )
         marks: list[Mark] = []
@@ -139,7 +143,9 @@ class Opening:
             if number % _FILES_PER_CHECK == 0:
                 check()
             mark: object
-            if file.path in held:
+            if file.format is not None:
+                mark = file.format.mark(self, file, self.reader)
+            elif file.path in held:
                 mark = held[file.path]
             elif _is_remote(file):
                 mark = _remote_mark(file, file.source)
@@ -163,6 +169,33 @@ class Opening:
         # of a file whose server sends no parts. The tail has served.
         source.tail = b""
         return partial(_same, source)
+
+    # ---- folders that are tables ----
+
+    def open(self, file: Found | str) -> ByteSource:
+        if isinstance(file, str):
+            return self.gate.open(file, self.options, tail_size=_WHOLE_SIZE)
+        if file.source is not None:
+            return file.source
+        return self.open_remote(file) if _is_remote(file) else LocalFile(file.path, self.options.access)
+
+    def inside(self, folder: Found, name: str) -> Iterator[Found]:
+        path = f"{folder.path.rstrip('/')}/{name}"
+        if not _is_remote(folder):
+            return disk.files_in(path, self.options.access)
+        if folder.inside is not None:
+            listed, is_all = folder.inside
+            return iter(s3.files_of(listed)) if is_all else s3.files_in(path, self, listed)
+        return s3.files_in(path, self)
+
+    def identity(self, file: Found) -> object:
+        if _is_remote(file):
+            return _remote_mark(file, file.source)
+        return identity_of(file.path, self.options.access)
+
+    def note(self, folder: Found, mark: object) -> None:
+        self.has_remote |= _is_remote(folder)
+        self.marks.append((folder.path, tuple(folder.folders), mark))
 
     def unite(self, members: list[Member], *, has_hidden: bool = True) -> Union:
         values = [hive.partition_values(member.folders) for member in members]

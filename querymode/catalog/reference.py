@@ -135,7 +135,9 @@ class Reference:
         return table
 
     def _opening(self, gate: IoGate) -> Opening:
-        return Opening(self._options, gate, self._cache, self._said, self._hive)
+        opening = Opening(self._options, gate, self._cache, self._said, self._hive)
+        opening.reader = self._reader
+        return opening
 
     def _resolved(self, opening: Opening, found: list[Any]) -> StoredTable:
         is_known = self._held is not None

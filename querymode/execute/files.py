@@ -18,6 +18,7 @@ from querymode.engine.open_files import open_file
 from querymode.errors import QueryModeError, error
 from querymode.store.fetch import GAP_MIN, coalesce
 from querymode.store.source import Touched
+from querymode.table.files import LateFile, LateFooter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ class FileReads:
         self.is_remote = False
         self._lock = threading.Lock()
         self._sources: dict[tuple[int, int], ByteSource] = {}
+        #: While a file is opened: who else wants it waits.
+        self._turns: dict[tuple[int, int], threading.Lock] = {}
 
     def submit(self, source: ByteSource, reads: list[tuple[int, memoryview]]) -> Ticket:
         ticket = self.gate.submit(source, reads)
@@ -97,13 +100,25 @@ class FileReads:
 
     def source(self, number: int, part: int = 0) -> ByteSource:
         """A file's bytes, opened when first needed and kept for the query. `part`: of a fragment's files."""
+        key = (number, part)
         with self._lock:
-            found = self._sources.get((number, part))
+            found = self._sources.get(key)
+            if found is not None:
+                return found
+            turn = self._turns.setdefault(key, threading.Lock())
+        with turn:  # others need not wait for another machine's answer
+            found = self._sources.get(key)
             if found is None:
-                file = self.files[number]
-                found = self._sources[number, part] = (file.others[part - 1] if part else file.open)()
-                self.is_remote = self.is_remote or not found.local
+                found = self._open(number, part)
+                with self._lock:
+                    self._sources[key] = found
+                    self.is_remote = self.is_remote or not found.local
             return found
+
+    def _open(self, number: int, part: int) -> ByteSource:
+        file = self.files[number]
+        opener = file.others[part - 1] if part else file.open
+        return opener.through(self.gate) if isinstance(opener, LateFile) else opener()
 
     def close(self, *, verify: bool) -> None:
         """Ends all reading. With `verify`: fails if a file was changed while it was read."""
@@ -389,6 +404,8 @@ class GroupReader(PieceReader):
         self._piece = piece
         self._file = table.files[number]
         footer = self._file.footer
+        if isinstance(footer, LateFooter):
+            self._guarded(lambda: footer.bring(worker.instance, worker.scan.gate, self._source))
         # Of a file with the same footer that was written again, what was read then is not part of this one.
         self._tail = footer.tail if footer.tail_identity == source.identity else (0, b"")
         worker.allow()

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from querymode.format.footer_cache import FooterCache
     from querymode.schema import Schema
     from querymode.store.fetch import IoGate
+    from querymode.store.options import StoreOptions
+    from querymode.store.s3 import Listed
     from querymode.store.source import ByteSource
     from querymode.table.stored import StoredTable
     from querymode.table.table import Table
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
         name: str
         is_folder: bool
         optional: bool
+        known: Listed | None
 
     class United(Protocol):
         """The columns of all files by name, and for every file where each of them comes from."""
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 
         gate: IoGate
         cache: FooterCache
+        options: StoreOptions
 
         @property
         def saw(self) -> Callable[[bytes, bytes], None] | None:
@@ -59,6 +63,20 @@ if TYPE_CHECKING:
 
         def opener(self, file: Any, source: ByteSource, footer: HasBlob | None) -> Callable[[], ByteSource]:
             """Opens the same file for a query, and fails if it is another by then."""
+
+        def open(self, file: Any) -> ByteSource:
+            """One that was found, or a path."""
+
+        def inside(self, folder: Any, name: str) -> Iterator[Any]:
+            """The files that lie directly in the folder of that name inside of a table's; none if there is no
+            such folder. Objects (`known`) come in the order of their names, a page at a time: whoever has seen
+            enough may stop, and no more is asked for."""
+
+        def identity(self, file: Any) -> object:
+            """What a file is by now; equal to nothing where it may change without a trace."""
+
+        def note(self, folder: Any, mark: object) -> None:
+            """What the table that a folder is was read as (`Format.mark`)."""
 
         def unite(self, members: list[Member], *, has_hidden: bool = True) -> United:
             """`has_hidden`: fields of structures can be read on their own."""
@@ -96,6 +114,8 @@ class Format:
     tail_size = 64 << 10
     #: Options of `table(…)` that it takes, besides those that say where the files are.
     options: frozenset[str] = frozenset()
+    #: Of a format whose tables are folders: a folder that lies in every one of them.
+    folder_sign: str | None = None
 
     def claims_name(self, name: str) -> bool:
         """Whether files of that name are of this format."""
@@ -108,6 +128,10 @@ class Format:
     def claims_folder(self, names: set[str]) -> bool:
         """Whether a folder with these folders in it is one table, whose meaning is more than its files."""
         return False
+
+    def mark(self, opening: Opening, folder: Found, options: Mapping[str, Any]) -> object:
+        """Of a folder that is a table: what differs once it is another one."""
+        raise NotImplementedError
 
     def resolve(
         self, opening: Opening, found: Sequence[Found], options: Mapping[str, Any], name: str | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from querymode.errors import error
+from querymode.format.lance.format import Lance
 from querymode.format.parquet.format import Parquet
 from querymode.format.text.format import Csv, Ndjson
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from querymode.format.format import Format
 
 #: The first is what files are taken for whose names say nothing.
-FORMATS: tuple[Format, ...] = (Parquet(), Csv(), Ndjson())
+FORMATS: tuple[Format, ...] = (Parquet(), Csv(), Ndjson(), Lance())
 
 
 def default() -> Format:

@@ -206,6 +206,12 @@ def list_prefix(
         yield from listing.next_page(options.patience()) if ask is None else ask(listing.next_page)
 
 
+def list_start(url: str, options: StoreOptions, patience: Patience) -> tuple[list[Listed], bool]:
+    """The first page of the same, and whether it is all."""
+    listing = _Listing(url, options)
+    return listing.next_page(patience), listing.is_complete
+
+
 class _Listing:
     """A listing, page by page. Its server says whether there is more, and need not be believed for ever."""
 

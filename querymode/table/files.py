@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, Protocol, Self
 
+    from querymode.engine.instance import Instance
     from querymode.execute.top_bound import Zone
     from querymode.schema import Schema
     from querymode.store.fetch import IoGate
@@ -69,6 +70,36 @@ if TYPE_CHECKING:
 
 #: Many small files share lanes: more of them balance no better.
 LANE_COUNT_MAX = 256
+
+
+class LateFile:
+    """Opens a file when a query comes to it, through the query's gate: what it costs is the query's."""
+
+    __slots__ = ()
+
+    def through(self, gate: IoGate) -> ByteSource:
+        raise NotImplementedError
+
+    def __call__(self) -> ByteSource:
+        from querymode.store.fetch import IoGate
+
+        return self.through(IoGate())
+
+
+class LateFooter:
+    """What a fragment says of itself, once somebody has asked its files."""
+
+    tail: tuple[int, bytes] = (0, b"")
+    tail_identity: object = None
+
+    @property
+    def blob(self) -> bytes:
+        raise NotImplementedError
+
+    def bring(self, instance: Instance, gate: IoGate, source: Callable[[int], ByteSource]) -> None:
+        """Before the fragment is opened in an engine, by whoever reads it: several threads may. `source`: of
+        the fragment's files by number."""
+        raise NotImplementedError
 
 
 class TableFile:

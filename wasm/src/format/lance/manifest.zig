@@ -65,8 +65,6 @@ pub const Counts = struct {
     columns: u32 = 0,
     /// 1 where some fragment does not say how many rows it has, or lost: pieces are then cut by who opens it.
     rows_unknown: u32 = 0,
-    /// 1 where the rows of pieces are those of their fragments, shared out: which were deleted is not known here.
-    rows_shared_out: u32 = 0,
     /// 1 where some file is of the format's first version.
     legacy: u32 = 0,
 
@@ -86,7 +84,7 @@ pub const Section = enum {
     piece_rows,
     /// i64 by fragment and one more: its first piece.
     first_piece,
-    /// i64 by piece: rows that are left.
+    /// i64 by piece: its rows, deleted ones among them.
     piece_counts,
     /// u32 by fragment and one more: its first file.
     first_file,
@@ -319,8 +317,7 @@ const Parser = struct {
             self.numbers.row_count += rows;
             self.numbers.deleted_count += deleted;
         }
-        const shared_out = try self.fragments.cut(self.arena);
-        self.counts.rows_shared_out = @intFromBool(shared_out);
+        try self.fragments.cut(self.arena);
     }
 
     // ---- the blob ----
@@ -579,7 +576,6 @@ test flatten {
     try testing.expectEqual(3, blob.count("fragments"));
     try testing.expectEqual(4, blob.count("files"));
     try testing.expectEqual(2, blob.count("columns"));
-    try testing.expectEqual(1, blob.count("rows_shared_out"));
     try testing.expectEqualSlices(u8, &.{ 2, 0, 'i', 'd', 1, 1, 0, 't', 2 }, blob.section(.columns));
     try expect_values(u64, blob, .fragment_id, &.{ 3, 5, 6 });
     try expect_values(u32, blob, .first_file, &.{ 0, 2, 3, 4 });
@@ -591,9 +587,9 @@ test flatten {
     try expect_values(u64, blob, .deletion_id, &.{ 0, 99, 0 });
     try expect_values(u32, blob, .piece_rows, &.{ 65_536, 16_384, 65_536 });
     try expect_values(u64, blob, .first_piece, &.{ 0, 2, 15, 15 });
-    var left: u64 = 0;
-    for (blob.values(u64, .piece_counts)[2..]) |rows| left += rows;
-    try testing.expectEqual(199_993, left);
+    const pieces = blob.values(u64, .piece_counts);
+    for ([_]u64{ 65_536, 34_464, 16_384 }, pieces[0..3]) |expected, rows| try testing.expectEqual(expected, rows);
+    try testing.expectEqual(200_000 - 12 * 16_384, pieces[14]);
     try testing.expectEqualStrings("z.lance", blob.text(.file_path, 2));
     try testing.expectEqualStrings("ids", blob.text(.row_ids, 1));
     try testing.expectEqualStrings("value", blob.text(.config, 1));

@@ -1,8 +1,7 @@
 //! The fragments that a manifest lists, by column, and the pieces that their rows are scanned in.
 //!
-//! A piece is 16,384 × n consecutive rows of a fragment: about 4 MiB of its files, as far as their sizes are known.
-//! How many of a fragment's rows were deleted is in the manifest, which of them is not. Where a fragment of several
-//! pieces lost some, what is left is shared out evenly: right in sum, and an estimate for each piece.
+//! A piece is 16,384 × n consecutive rows of a fragment, deleted ones among them: about 4 MiB of its files, as far as
+//! their sizes are known.
 const std = @import("std");
 const abi = @import("../../abi.zig");
 const manifest = @import("manifest.zig");
@@ -82,9 +81,9 @@ pub const Fragments = struct {
         self.has_row_ids = self.has_row_ids or fragment.row_ids.size > 0;
     }
 
-    /// Whether the rows that are left had to be shared out among pieces. A manifest may claim more rows than any
-    /// file can have: pieces grow until there are not many more than fragments.
-    pub fn cut(self: *Fragments, arena: std.mem.Allocator) Error!bool {
+    /// A manifest may claim more rows than any file can have: pieces grow until there are not many more than
+    /// fragments.
+    pub fn cut(self: *Fragments, arena: std.mem.Allocator) Error!void {
         @setRuntimeSafety(true);
         const piece_count_max = 2 * @as(u64, self.rows.items.len) + (1 << 20);
         const scale: u32, const total: u64 = for (0..18) |shift| {
@@ -94,29 +93,19 @@ pub const Fragments = struct {
             if (total <= piece_count_max) break .{ scale, total };
         } else unreachable; // the largest pieces hold every row of a fragment
         try self.piece_counts.ensureTotalCapacityPrecise(arena, @intCast(total));
-        var shared_out = false;
-        for (self.rows.items, self.size.items, self.deleted.items) |rows, size, deleted| {
+        for (self.rows.items, self.size.items) |rows, size| {
             const rows_max = rows_of_pieces(rows, size, scale);
             self.piece_rows.appendAssumeCapacity(rows_max);
             self.first_piece.appendAssumeCapacity(self.piece_counts.items.len);
             const piece_count = count_pieces(rows, size, scale);
             for (0..@intCast(piece_count)) |i| {
                 const first = i * @as(u64, rows_max);
-                const end = @min(rows, first + rows_max);
-                self.piece_counts.appendAssumeCapacity(if (deleted == 0) end - first else share(rows, rows -| deleted, first, end));
+                self.piece_counts.appendAssumeCapacity(@min(rows - first, rows_max));
             }
-            shared_out = shared_out or (piece_count > 1 and deleted > 0);
         }
         self.first_piece.appendAssumeCapacity(self.piece_counts.items.len);
-        return shared_out;
     }
 };
-
-/// Of `left` among `rows`, those of a run, so that all runs together have as many.
-fn share(rows: u64, left: u64, first: u64, end: u64) u64 {
-    if (left == 0) return 0;
-    return @intCast(@as(u128, left) * end / rows - @as(u128, left) * first / rows);
-}
 
 const piece_unit = 16_384;
 const piece_size = 4 << 20;
@@ -148,13 +137,4 @@ test rows_of_pieces {
     try expect(65_536, rows_of_pieces(unknown, 1000, 1));
     try expect(2, count_pieces(65_537, 0, 1));
     try expect(0, count_pieces(0, 0, 1));
-}
-
-test share {
-    const rows: u64 = 1 << 32;
-    for ([_]u64{ 0, 1, 2, 77, rows - 1, rows }) |left| {
-        var total: u64 = 0;
-        for (0..64) |i| total += share(rows, left, rows / 64 * i, rows / 64 * (i + 1));
-        try std.testing.expectEqual(left, total);
-    }
 }

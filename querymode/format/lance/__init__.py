@@ -1,0 +1,1 @@
+"""Lance: tables with versions, and data files alone."""

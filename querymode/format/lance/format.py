@@ -1,0 +1,98 @@
+"""Lance, as a member of the formats: tables in folders, with versions, and data files alone."""
+
+from __future__ import annotations
+
+from querymode._abi import FileFormat
+from querymode.errors import error
+from querymode.format.format import Format, Member, ending
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from querymode.format.format import Found, Opening
+    from querymode.format.lance.snapshot import Snapshot
+    from querymode.table.stored import StoredTable
+    from querymode.types import DataType
+
+_MAGIC = b"LANC"
+
+
+class Lance(Format):
+    name = "lance"
+    title = "Lance"
+    number = FileFormat.LANCE
+    options = frozenset(("version", "ref"))
+    folder_sign = "_versions"
+
+    def claims_name(self, name: str) -> bool:
+        return ending(name) == "lance"
+
+    def claims(self, head: bytes, tail: bytes) -> bool:
+        return tail[-4:] == _MAGIC
+
+    def claims_folder(self, names: set[str]) -> bool:
+        return self.folder_sign in names
+
+    def mark(self, opening: Opening, folder: Found, options: Mapping[str, Any]) -> object:
+        """The manifest that counts: nothing of a version changes once it is there."""
+        from querymode.format.lance import versions
+
+        found = versions.find(opening, folder, versions.wanted(opening, folder, options))
+        return found.number, opening.identity(found.file)
+
+    def resolve(
+        self, opening: Opening, found: Sequence[Found], options: Mapping[str, Any], name: str | None
+    ) -> StoredTable:
+        from querymode.format.lance.fragments import DeletedRows, Fragments, cuts_of
+        from querymode.table.files import FileTable
+
+        if not all(file.is_folder for file in found):
+            return self._resolve_files(opening, found, options, name)
+        snapshots = [self._snapshot(opening, file, options) for file in found]
+        members = [
+            Member(snapshot.title, file.folders, _no_file, _Fields(snapshot.manifest.fields))
+            for file, snapshot in zip(found, snapshots, strict=True)
+        ]
+        united = opening.unite(members)
+        fragments = Fragments(snapshots, united.places(), opening.options, opening.cache)
+        deleted = DeletedRows(fragments) if any(each.manifest.has_deletions for each in snapshots) else None
+        cuts = cuts_of(snapshots)
+        return FileTable(united.schema(), fragments, cuts, name, format=self.number, deleted=deleted)
+
+    def _snapshot(self, opening: Opening, file: Found, options: Mapping[str, Any]) -> Snapshot:
+        from querymode.format.lance import snapshot, versions
+
+        wanted = versions.wanted(opening, file, options)
+        version = versions.find(opening, file, wanted)
+        found, _ = snapshot.load(opening, file.path.rstrip("/") + "/", version)
+        opening.note(file, (version.number, opening.identity(version.file)))
+        if found.manifest.rows_unknown:
+            raise error(
+                "NOT_SUPPORTED",
+                f"{found.title} was written before manifests said how many rows there are, which is not read yet",
+            )
+        return found
+
+    def _resolve_files(
+        self, opening: Opening, found: Sequence[Found], options: Mapping[str, Any], name: str | None
+    ) -> StoredTable:
+        for option in options:
+            raise error(
+                "NOT_SUPPORTED", f"{option}= is for tables with versions, and {found[0].path} is a file"
+            )
+        raise error("NOT_SUPPORTED", f"{found[0].path}: single Lance files are not read yet")
+
+
+class _Fields:
+    """Stands for a footer."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, fields: tuple[tuple[str, DataType], ...]) -> None:
+        self.fields = fields
+
+
+def _no_file() -> Any:
+    raise AssertionError("a table is no file")
