@@ -5,7 +5,6 @@ const bitmap = @import("../core/bitmap.zig");
 const bounds_module = @import("../scan/bounds.zig");
 const column_module = @import("../core/column.zig");
 const evidence = @import("../format/evidence.zig");
-const flatten = @import("../format/parquet/flatten.zig");
 const handles = @import("handles.zig");
 const heap = @import("../core/heap.zig");
 const interrupt = @import("../core/interrupt.zig");
@@ -57,10 +56,10 @@ pub fn file_format(number: u32) Error!abi.FileFormat {
 }
 
 fn footer(format: u32, address: u32, size: u32, file_size: u64, out: u32) Error!void {
-    if (format != @backingInt(abi.FileFormat.parquet)) return error.InvalidHandle; // text has none
     var arena: Arena = .init(heap.engine_allocator());
     defer arena.deinit();
-    try keep_answer(try flatten.flatten(arena.allocator(), try input(address, size), file_size));
+    const found = try File.footer(arena.allocator(), try file_format(format), try input(address, size), file_size);
+    try keep_answer(found orelse return error.InvalidHandle);
     try write_output(out, .{ .bytes = handles.answer, .state = .done });
 }
 

@@ -38,9 +38,11 @@ pub const Node = struct {
     leaf_count: u32,
     /// list: its element; structure: its fields; map: key and value.
     children: []const Node = &.{},
+    /// One leaf holds all of it, whatever its type: lists of a fixed size, packed structures.
+    is_whole: bool = false,
 
     pub fn is_leaf(self: *const Node) bool {
-        return self.children.len == 0 and !self.type.is_nested();
+        return self.is_whole or (self.children.len == 0 and !self.type.is_nested());
     }
 };
 
@@ -54,7 +56,7 @@ pub fn places_of(arena: std.mem.Allocator, nodes: []const Node) error{OutOfMemor
 }
 
 fn add_fields(arena: std.mem.Allocator, places: *std.ArrayList(Node), node: *const Node) error{OutOfMemory}!void {
-    if (node.type.tag != .structure) return;
+    if (node.type.tag != .structure or node.is_whole) return;
     for (node.children) |*child| {
         try places.append(arena, child.*);
         try add_fields(arena, places, child);
@@ -95,10 +97,11 @@ pub fn NodeReader(comptime Leaf: type) type {
         fn assemble(self: *const Self, node: *const Node, builder: *ColumnBuilder, parent: Slot) Error!void {
             const leaf = self.leaf_of(node);
             const shape: Shape = .{ .definitions = leaf.definitions.items, .repetitions = leaf.repetitions.items, .parent = parent };
+            if (node.is_leaf()) return settle_leaf(node, builder, shape, Leaf.slots_have_values);
             switch (node.type.layout()) {
                 .list => try self.assemble_list(node, builder, shape),
                 .structure => try self.assemble_structure(node, builder, shape),
-                else => try settle_leaf(node, builder, shape, Leaf.slots_have_values),
+                else => unreachable, // a leaf
             }
         }
 

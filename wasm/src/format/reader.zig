@@ -23,6 +23,7 @@ pub const Error = error{ Cancelled, InvalidFormat, InvalidPlan, NotSupported, Ou
 
 /// A piece on its way into a query.
 pub const Reader = union(enum) {
+    lance: *@import("lance/fragment.zig").Fragment,
     parquet: *@import("parquet/row_group.zig").RowGroup,
     toy: if (build_options.has_toy_format) *@import("toy_rows.zig").ToyRows else noreturn,
 
@@ -327,6 +328,17 @@ pub const File = struct {
             }
         }
         return error.InvalidHandle;
+    }
+
+    /// The end of a file as it is, to what the host keeps of it. Null: the format has no such thing.
+    pub fn footer(arena: std.mem.Allocator, format: abi.FileFormat, raw: []const u8, file_size: u64) Error!?[]const u8 {
+        inline for (@typeInfo(Files).@"union".field_names, @typeInfo(Files).@"union".field_types) |name, Pointer| {
+            if (Pointer != noreturn and format == @field(abi.FileFormat, name)) {
+                const Format = @typeInfo(Pointer).pointer.child;
+                return if (comptime @hasDecl(Format, "read_footer")) try Format.read_footer(arena, raw, file_size) else null;
+            }
+        }
+        return null;
     }
 
     pub fn close(self: File) void {

@@ -1,6 +1,7 @@
 //! A Parquet file as the engine knows it: its flat footer, and the columns that it describes.
 const std = @import("std");
 const evidence_module = @import("../evidence.zig");
+const flatten = @import("flatten.zig");
 const footer = @import("footer.zig");
 const metadata = @import("metadata.zig");
 const nested = @import("../nested.zig");
@@ -44,6 +45,11 @@ pub const File = struct {
         const gpa = self.arena.gpa;
         self.arena.deinit();
         gpa.destroy(self);
+    }
+
+    /// Thrift's FileMetaData, made flat.
+    pub fn read_footer(arena: std.mem.Allocator, raw: []const u8, file_size: u64) flatten.Error![]const u8 {
+        return flatten.flatten(arena, raw, file_size);
     }
 
     pub fn piece_count(self: *const File) u32 {
