@@ -18,6 +18,7 @@ from querymode.format.footer_cache import default_cache
 from querymode.store.local import SETTLED_NS, LocalFile, identity_of, is_settled
 from querymode.store.location import display_name, scheme_of
 from querymode.store.source import changed
+from querymode.table.files import FragmentFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -160,7 +161,11 @@ class Opening:
             for file, source in zip(batch, self._open_together(batch), strict=True):
                 file.source = source
 
-    def opener(self, file: Found, source: ByteSource, footer: HasBlob | None) -> Callable[[], ByteSource]:
+    def fragment_file(self, file: Found, source: ByteSource, footer: HasBlob | None = None) -> FragmentFile:
+        opener = self._opener(file, source, footer)
+        return FragmentFile(source.name, opener, source.identity, source.size)
+
+    def _opener(self, file: Found, source: ByteSource, footer: HasBlob | None) -> Callable[[], ByteSource]:
         if isinstance(source, LocalFile):
             identity = (source.identity, is_settled(source))
             assert self.format is not None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from querymode.plan.prune import Pruning
     from querymode.store.fetch import IoGate, MergedRange, Ticket
     from querymode.store.source import ByteSource
-    from querymode.table.files import FileTable
+    from querymode.table.files import FileTable, FragmentFile
 
     T = TypeVar("T")
 
@@ -40,13 +40,11 @@ if TYPE_CHECKING:
     class StoredFile(Protocol):
         """A file of a table."""
 
-        name: str
-
         @property
-        def open(self) -> Callable[[], ByteSource]: ...
+        def name(self) -> str: ...
         @property
-        def others(self) -> Sequence[Callable[[], ByteSource]]:
-            """Further files of the fragment."""
+        def files(self) -> Sequence[FragmentFile]:
+            """By the numbers that the engine has for them."""
 
     class StoredFiles(Protocol):
         def __getitem__(self, number: int, /) -> StoredFile: ...
@@ -116,8 +114,7 @@ class FileReads:
             return found
 
     def _open(self, number: int, part: int) -> ByteSource:
-        file = self.files[number]
-        opener = file.others[part - 1] if part else file.open
+        opener = self.files[number].files[part].open
         return opener.through(self.gate) if isinstance(opener, LateFile) else opener()
 
     def close(self, *, verify: bool) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from querymode.store.options import StoreOptions
     from querymode.store.s3 import Listed
     from querymode.store.source import ByteSource
+    from querymode.table.files import FragmentFile
     from querymode.table.stored import StoredTable
     from querymode.table.table import Table
     from querymode.types import DataType
@@ -61,8 +62,8 @@ if TYPE_CHECKING:
         def batches(self, found: Sequence[Any]) -> Iterator[list[tuple[Any, ByteSource]]]:
             """All of them opened, some at a time; they are closed before the next ones come."""
 
-        def opener(self, file: Any, source: ByteSource, footer: HasBlob | None) -> Callable[[], ByteSource]:
-            """Opens the same file for a query, and fails if it is another by then."""
+        def fragment_file(self, file: Any, source: ByteSource, footer: HasBlob | None = None) -> FragmentFile:
+            """The file for queries: opening it fails if it is another by then."""
 
         def open(self, file: Any) -> ByteSource:
             """One that was found, or a path."""
@@ -89,15 +90,16 @@ if TYPE_CHECKING:
 class Member:
     """A file of a table, and what is known of its columns."""
 
-    __slots__ = ("folders", "footer", "name", "open")
+    __slots__ = ("file", "folders", "footer")
 
-    def __init__(
-        self, name: str, folders: Sequence[str], open_: Callable[[], ByteSource], footer: HasFields
-    ) -> None:
-        self.name = name
+    def __init__(self, file: FragmentFile, folders: Sequence[str], footer: HasFields) -> None:
+        self.file = file
         self.folders = folders
-        self.open = open_
         self.footer = footer
+
+    @property
+    def name(self) -> str:
+        return self.file.location
 
 
 class Format:

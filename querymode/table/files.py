@@ -17,7 +17,9 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
+from enum import Enum
 from itertools import accumulate
+from typing import NamedTuple
 
 from querymode._abi import FileFormat
 from querymode.errors import error
@@ -26,7 +28,7 @@ from querymode.table.stored import CONSTANT, MISSING, StoredTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
     from typing import Any, Protocol, Self
 
     from querymode.engine.instance import Instance
@@ -102,27 +104,40 @@ class LateFooter:
         raise NotImplementedError
 
 
+class FileRole(Enum):
+    """What a fragment has a file for."""
+
+    DATA = "data"
+    DELETES = "deletes"
+    INDEX = "index"
+
+
+class FragmentFile(NamedTuple):
+    """A file of a fragment, as it was when the snapshot was made; what was not looked at is None."""
+
+    #: As people may see it: without credentials.
+    location: str
+    #: Opens it for one query. Fails when it is no longer this file.
+    open: Callable[[], ByteSource]
+    identity: Hashable = None
+    size: int | None = None
+    role: FileRole = FileRole.DATA
+
+
 class TableFile:
-    """A fragment. `places`: for every column of the table, where it comes from."""
+    """A fragment. `files`: those with data first, by the numbers that its reader in the engine has for them.
+    `places`: for every column of the table, where it comes from."""
 
-    __slots__ = ("footer", "name", "open", "others", "places")
+    __slots__ = ("files", "footer", "places")
 
-    def __init__(
-        self,
-        name: str,
-        open_: Callable[[], ByteSource],
-        footer: Any,
-        places: Sequence[bytes],
-        others: Sequence[Callable[[], ByteSource]] = (),
-    ) -> None:
-        self.name = name
-        #: Opens it for one query. Fails when it is no longer the file whose footer this is.
-        self.open = open_
-        #: The same for further files of the fragment, which have the numbers from 1 on.
-        self.others = tuple(others)
+    def __init__(self, files: Sequence[FragmentFile], footer: Any, places: Sequence[bytes]) -> None:
+        self.files = tuple(files)
         self.footer = footer
-        #: Four bytes of its column's number, or one of the marks (CONSTANT with its value).
         self.places = tuple(places)
+
+    @property
+    def name(self) -> str:
+        return self.files[0].location
 
 
 class Cuts:
@@ -331,8 +346,7 @@ class _Replaced:
 
     def __getitem__(self, number: int, /) -> TableFile:
         file = self._files[number]
-        places = [file.places[index] for index in self._places]
-        return TableFile(file.name, file.open, file.footer, places, file.others)
+        return TableFile(file.files, file.footer, [file.places[index] for index in self._places])
 
 
 def _with_rows(row_counts: array[int]) -> Sequence[int]:

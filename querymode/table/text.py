@@ -15,12 +15,12 @@ from querymode.table.stored import StoredTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Self
 
     from querymode.format.text.head import Head
     from querymode.schema import Schema
-    from querymode.store.source import ByteSource
+    from querymode.table.files import FragmentFile
 
 #: Bytes of a lane: enough that opening it does not show, and few enough that threads end together.
 LANE_SIZE = 8 << 20
@@ -32,23 +32,20 @@ END_UNKNOWN = (1 << 64) - 1
 class TextFile:
     """A file of a table. `places`: for every column of the table, where it comes from."""
 
-    __slots__ = ("head", "name", "open", "places", "size")
+    __slots__ = ("files", "head", "places", "size")
 
-    def __init__(
-        self, name: str, open_: Callable[[], ByteSource], size: int, head: Head, places: Sequence[bytes]
-    ) -> None:
-        self.name = name
-        #: Opens it for one query. Fails when it is no longer the file that was looked at.
-        self.open = open_
+    def __init__(self, file: FragmentFile, size: int, head: Head, places: Sequence[bytes]) -> None:
+        self.files = (file,)
         self.size = size
         self.head = head
         self.places = tuple(places)
 
-    #: It is one file.
-    others = ()
+    @property
+    def name(self) -> str:
+        return self.files[0].location
 
     def with_places(self, places: Sequence[bytes]) -> TextFile:
-        return TextFile(self.name, self.open, self.size, self.head, places)
+        return TextFile(self.files[0], self.size, self.head, places)
 
 
 class Piece(NamedTuple):

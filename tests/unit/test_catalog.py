@@ -361,16 +361,16 @@ def test_corpus() -> None:
 def test_replaced_file(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet")
     table = open_table(path)
-    with table.files[0].open() as source:
+    with table.files[0].files[0].open() as source:
         assert source.size == path.stat().st_size
     write(path, {"id": [3, 4], "value": ["c", "d"]})
     with raises_code("QUERY_FAILED") as caught:
-        table.files[0].open()
+        table.files[0].files[0].open()
     assert "changed" in caught.value.message
-    open_table(path).files[0].open().close()
+    open_table(path).files[0].files[0].open().close()
     path.unlink()
     with raises_code("TABLE_NOT_FOUND"):
-        table.files[0].open()
+        table.files[0].files[0].open()
 
 
 def test_touched_inode_is_the_same_file(tmp_path: Path) -> None:
@@ -380,7 +380,7 @@ def test_touched_inode_is_the_same_file(tmp_path: Path) -> None:
     while os.stat(path).st_ctime_ns == identity:
         os.chmod(path, 0o640)
     os.link(path, tmp_path / "b.parquet")
-    table.files[0].open().close()
+    table.files[0].files[0].open().close()
 
 
 def test_rewritten_in_place_with_its_old_time(tmp_path: Path) -> None:
@@ -391,7 +391,7 @@ def test_rewritten_in_place_with_its_old_time(tmp_path: Path) -> None:
     os.utime(path, ns=(before.st_mtime_ns, before.st_mtime_ns))
     assert path.stat().st_size == before.st_size
     with raises_code("QUERY_FAILED", match="changed"):
-        table.files[0].open()
+        table.files[0].files[0].open()
 
 
 # ---- permissions ----
@@ -459,12 +459,12 @@ def test_http(tmp_path: Path) -> None:
     try:
         table = open_table(server.url("/data/a.parquet"), cache=cache)
         assert table.row_count == 2 and server.spans == [f"bytes=-{footer.TAIL_SIZE}"]
-        assert table.files[0].open().read(0, 4) == b"PAR1"
+        assert table.files[0].files[0].open().read(0, 4) == b"PAR1"
         open_table(server.url("/data/a.parquet"), cache=cache)
         assert server.spans[-1] == "bytes=0-0"  # nothing but whether it is still the same
         server.etag = '"v2"'
         with raises_code("QUERY_FAILED", match="changed"):
-            table.files[0].open().read(0, 4)
+            table.files[0].files[0].open().read(0, 4)
         many = open_table([server.url(f"/k={number}/a") for number in range(20)], cache=cache)
         assert constants(many, "k") == [str(number) for number in range(20)]
         assert failure(server.url("/data/*.parquet")).code == "NOT_SUPPORTED"
@@ -523,7 +523,7 @@ def test_s3(s3: dict[str, Any], where: str, expected: str) -> None:
     assert names(table, "s3://lake") == expected.split()
     if "k=1" in expected:
         assert constants(table, "k") == ["1", "2"]
-    assert table.files[0].open().read(0, 4) == b"PAR1"
+    assert table.files[0].files[0].open().read(0, 4) == b"PAR1"
 
 
 def test_s3_problems(s3: dict[str, Any]) -> None:
@@ -578,7 +578,7 @@ def test_few_descriptors(many: Path) -> None:
     try:
         table = open_table(f"{many}/[0-1]*.parquet", cache=FooterCache())
         assert table.row_count == 2000
-        sources = [file.open() for file in islice(table.files, 1000)]
+        sources = [file.files[0].open() for file in islice(table.files, 1000)]
         assert all(source.read(0, 4) == b"PAR1" for source in sources)
         for source in sources:
             source.close()

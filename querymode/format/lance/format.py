@@ -46,13 +46,13 @@ class Lance(Format):
         self, opening: Opening, found: Sequence[Found], options: Mapping[str, Any], name: str | None
     ) -> StoredTable:
         from querymode.format.lance.fragments import DeletedRows, Fragments, cuts_of
-        from querymode.table.files import FileTable
+        from querymode.table.files import FileTable, FragmentFile
 
         if not all(file.is_folder for file in found):
             return self._resolve_files(opening, found, options, name)
         snapshots = [self._snapshot(opening, file, options) for file in found]
         members = [
-            Member(snapshot.title, file.folders, _no_file, _Fields(snapshot.manifest.fields))
+            Member(FragmentFile(snapshot.title, _no_file), file.folders, _Fields(snapshot.manifest.fields))
             for file, snapshot in zip(found, snapshots, strict=True)
         ]
         united = opening.unite(members)

@@ -24,7 +24,7 @@ from querymode.format.footer_cache import default_cache
 from querymode.store.local import is_settled
 from querymode.store.location import display_name, scheme_of
 from querymode.store.open import open_source
-from querymode.table.files import Cuts, LateFile, LateFooter, TableFile
+from querymode.table.files import Cuts, FragmentFile, LateFile, LateFooter, TableFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,8 +124,9 @@ class Fragments:
         snapshot, fragment, table = self.place(number)
         files = snapshot.manifest.files_of(fragment)
         openers = [_DataFile(snapshot, file, self._shared) for file in files]
+        opened = [FragmentFile(opener.name, opener, size=opener.size) for opener in openers]
         footer = _FragmentFooter(snapshot, fragment, files, self._shared)
-        return TableFile(openers[0].name, openers[0], footer, self._places[table], openers[1:])
+        return TableFile(opened, footer, self._places[table])
 
 
 def cuts_of(snapshots: Sequence[Snapshot]) -> Cuts:
@@ -154,6 +155,11 @@ class _DataFile(LateFile):
         self._shared = shared
         self._title = snapshot.title
 
+    @property
+    def size(self) -> int | None:
+        """As far as the manifest is to be believed."""
+        return self._file.size if self._file.size and self._file.version >= (0, 3) else None
+
     def through(self, gate: IoGate) -> ByteSource:
         try:
             source = self._open(gate)
@@ -167,12 +173,12 @@ class _DataFile(LateFile):
                 table=self.name,
             ) from None
         # Sizes in manifests of the first version were never looked at, and some are wrong.
-        if self._file.size not in (0, source.size) and self._file.version >= (0, 3):
+        if self.size not in (None, source.size):
             size = source.size
             source.close()
             raise error(
                 "INVALID_FORMAT",
-                f"{self.name} has {size:,} bytes, and {self._title} says {self._file.size:,}; the file is damaged or "
+                f"{self.name} has {size:,} bytes, and {self._title} says {self.size:,}; the file is damaged or "
                 "was cut short",
                 table=self.name,
             )

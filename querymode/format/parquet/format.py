@@ -49,7 +49,7 @@ class Parquet(Format):
             self._load(opening, batch, members, cuts)
         united = opening.unite(members)
         files = [
-            TableFile(member.name, member.open, member.footer, places)
+            TableFile([member.file], member.footer, places)
             for member, places in zip(members, united.places(), strict=True)
         ]
         table = FileTable(united.schema(), files, Cuts.of(cuts), name)
@@ -71,7 +71,7 @@ class Parquet(Format):
             [source for _, source in kept], gate=opening.gate, cache=opening.cache, saw=opening.saw
         )
         for (file, source), footer in zip(kept, footers, strict=True):
-            members.append(Member(source.name, file.folders, opening.opener(file, source, footer), footer))
+            members.append(Member(opening.fragment_file(file, source, footer), file.folders, footer))
             cuts.append(footer.row_counts())
 
     def _without_others(

@@ -256,7 +256,7 @@ class FileReport:
 
     def _walk(self, row_group: int, leaf: int, limit: int | None) -> list[dict[str, Any]]:
         gate = IoGate(deadline=deadline())
-        source = self._file.open()
+        source = self._file.files[0].open()
         try:
             walk = _PageWalk(self, source, gate, row_group, leaf)
             pages = on_instance(partial(walk.run, limit=limit), gate=gate)

@@ -49,13 +49,12 @@ class _Text(Format):
             for file, source in batch:
                 check()
                 head = _head_of(opening, source, self.number, dialect)
-                opener = opening.opener(file, source, None)
-                member = Member(source.name, file.folders, opener, _Fields(head.columns))
+                member = Member(opening.fragment_file(file, source), file.folders, _Fields(head.columns))
                 texts.append(_Opened(member, head, source.size))
         _unite_types(texts, dialect)
         united = opening.unite([text.member for text in texts], has_hidden=False)
         files = [
-            TextFile(text.member.name, text.member.open, text.size, text.head, places)
+            TextFile(text.member.file, text.size, text.head, places)
             for text, places in zip(texts, united.places(), strict=True)
         ]
         return TextTable(united.schema(), self.number, files, name)
