@@ -12,7 +12,7 @@ from array import array
 from querymode._abi import SourceKind, Statistic, TypeTag
 from querymode.engine.one_task import outputs
 from querymode.qmcb import ColumnarBatch, ColumnarColumn, encode_columnar_batch, view_own_batch
-from querymode.types import BOOL, INT64, value_size
+from querymode.types import BOOL, INT64, is_float, value_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,6 +115,8 @@ class ManifestEvidence(Evidence):
         found: dict[Statistic, ColumnarColumn] = {
             Statistic.ROWS: _integers(name, self._table.cuts.row_counts, count)
         }
+        if not is_float(data_type):
+            found[Statistic.NAN] = _column(name, BOOL, bytes((count + 7) // 8), count)
         if known is not None:
             unknown = None if known.known is None else bytes(255 - byte for byte in known.known)
             found[Statistic.MIN] = _column(name, data_type, known.least, count, unknown)
