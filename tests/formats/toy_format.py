@@ -2,7 +2,7 @@
 
 A table is a manifest, `x.toy`: a line of JSON (fields with their file and offset, widths of rows, how many
 fragments), then little-endian numbers by fragment: rows, least and greatest value of the first column,
-deleted rows. Fragment `n` lies beside it in `n.a` and `n.b`, with a bitmap of what was deleted in `n.deleted`.
+deleted rows. Fragment `n` lies beside it in `n.a` and `n.b`, with a bitmap of deleted rows in `n.deleted`.
 """
 
 from __future__ import annotations
