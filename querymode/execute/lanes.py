@@ -1,5 +1,6 @@
 """Parts of a stage, run wherever they were sent: the unit of work of executors that have several processes.
 
+    part_of       a stage for who runs some of its lanes
     run_lanes     some lanes of a stage              → what each leaves
     lanes_again   where all lanes began and ended    → those that have to be run once more, and from where
     finish        what all lanes have left           → what the stage leaves, its end being done
@@ -12,6 +13,7 @@ what it names, until it names none.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import NamedTuple
 
 from querymode.execute.batch import Batch
@@ -62,6 +64,25 @@ def _branch_lanes(stage: Stage, branch: Branch, lanes_of: Mapping[int, int]) -> 
     if isinstance(source, StageOutput):
         return 1 if source.gather else max(1, lanes_of[source.stage])
     return max(1, source.count_lanes(runs=isinstance(stage.end, Merged)))
+
+
+def part_of(stage: Stage, lanes: range, inputs: Inputs) -> Stage:
+    """The stage for who runs these lanes alone: its tables hold what they read. A task that is sent somewhere
+    is sent this, and no whole manifest."""
+    lanes_of = {number: len(left) for number, left in inputs.items()}
+    part = copy(stage)
+    branches = []
+    first = 0
+    for branch in stage.branches:
+        count = _branch_lanes(stage, branch, lanes_of)
+        table = branch.table
+        if table is not None:
+            branch = copy(branch)
+            branch.source = table.slice(range(max(0, lanes.start - first), min(count, lanes.stop - first)))
+        branches.append(branch)
+        first += count
+    part.branches = tuple(branches)
+    return part
 
 
 def run_lanes(

@@ -12,6 +12,7 @@ from array import array
 from querymode._abi import SourceKind, Statistic, TypeTag
 from querymode.engine.one_task import outputs
 from querymode.qmcb import ColumnarBatch, ColumnarColumn, encode_columnar_batch, view_own_batch
+from querymode.table.files import bits_of_rows
 from querymode.types import BOOL, INT64, is_float, value_size
 
 TYPE_CHECKING = False
@@ -46,6 +47,10 @@ class Evidence:
         """The same for a table of the same pieces, with other columns."""
         raise NotImplementedError
 
+    def part(self, table: FileTable, pieces: range) -> Evidence:
+        """For a table of these pieces alone, counted from 0."""
+        raise NotImplementedError
+
     def ask(self, instance: Instance, columns: Sequence[str], plan: bytes) -> list[bytes]:
         """What a plan makes of the statistics of all pieces."""
         raise NotImplementedError
@@ -76,6 +81,19 @@ class KnownValues:
         self.nulls = nulls
         self.known = known
 
+    def part(self, data_type: DataType, pieces: range) -> KnownValues:
+        """Of some pieces."""
+        first, end, count = pieces.start, pieces.stop, len(pieces)
+        if data_type == BOOL:
+            least, greatest = (bits_of_rows(bits, first, count) for bits in (self.least, self.greatest))
+        else:
+            size = value_size(data_type)
+            least, greatest = self.least[first * size : end * size], self.greatest[first * size : end * size]
+        nulls = None if self.nulls is None else self.nulls[first:end]
+        return KnownValues(
+            least, greatest, nulls, None if self.known is None else bits_of_rows(self.known, first, count)
+        )
+
 
 class ManifestEvidence(Evidence):
     """Statistics in flat arrays, as a manifest brings them: nothing is opened, and no object made per piece.
@@ -91,6 +109,12 @@ class ManifestEvidence(Evidence):
 
     def of(self, table: FileTable) -> ManifestEvidence:
         return ManifestEvidence(table, self._values)
+
+    def part(self, table: FileTable, pieces: range) -> ManifestEvidence:
+        found = {
+            name: known.part(kind, pieces) for name, kind in table.schema if (known := self._values(name))
+        }
+        return ManifestEvidence(table, found.get)
 
     def ask(self, instance: Instance, columns: Sequence[str], plan: bytes) -> list[bytes]:
         return _run(instance, plan, self._statistics(columns))

@@ -19,7 +19,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from enum import Enum
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from querymode._abi import FileFormat
 from querymode.errors import error
@@ -55,19 +55,11 @@ if TYPE_CHECKING:
         """By number. They may be made when they are asked for."""
 
         def __len__(self) -> int: ...
+        @overload
         def __getitem__(self, number: int, /) -> TableFile: ...
+        @overload
+        def __getitem__(self, numbers: slice, /) -> Fragments: ...
         def __iter__(self) -> Iterator[TableFile]: ...
-
-    class Deleted(Protocol):
-        """Rows that were deleted, by fragment. It goes wherever pieces are read, other processes too."""
-
-        @property
-        def row_count(self) -> int | None:
-            """Of all fragments, asked before any of them is opened. None where lists of them may overlap."""
-
-        def bitmap(self, fragment: int, gate: IoGate, /) -> bytes:
-            """A bit for every row that the fragment's files have, and zeros behind them; nothing where all
-            are left. It may be read when it is asked for, which several threads may do: through `gate`."""
 
 
 #: Many small files share lanes: more of them balance no better.
@@ -169,16 +161,51 @@ class Cuts:
         fragment = bisect_right(self.firsts, piece) - 1
         return fragment, piece - self.firsts[fragment]
 
-    def pieces_of(self, fragment: int) -> range:
+    def pieces_in(self, fragments: range) -> range:
+        """Of fragments side by side."""
         if self.firsts is None:
-            return range(fragment, fragment + 1)
-        return range(self.firsts[fragment], self.firsts[fragment + 1])
+            return fragments
+        return range(self.firsts[fragments.start], self.firsts[fragments.stop])
+
+    def part(self, fragments: range) -> Cuts:
+        """Of these alone, counted from 0."""
+        pieces = self.pieces_in(fragments)
+        counts = self.row_counts[pieces.start : pieces.stop]
+        if self.firsts is None:
+            return Cuts(counts)
+        firsts = self.firsts[fragments.start : fragments.stop + 1]
+        return Cuts(counts, array("q", [first - pieces.start for first in firsts]))
 
 
-class DeletedRows:
+class Deleted:
+    """Rows that were deleted, by fragment. It goes wherever pieces are read, other processes too."""
+
+    #: Of all fragments, asked before any of them is opened. None where lists of them may overlap.
+    row_count: int | None
+
+    def bitmap(self, fragment: int, gate: IoGate, /) -> bytes:
+        """A bit for every row that the fragment's files have, and zeros behind them; nothing where all are
+        left. It may be read when it is asked for, which several threads may do: through `gate`."""
+        raise NotImplementedError
+
+    def part(self, fragments: range) -> Deleted:
+        """Of these alone, counted from 0."""
+        return _DeletedFrom(self, fragments.start)
+
+
+class _DeletedFrom(Deleted):
+    row_count = None
+
+    def __init__(self, whole: Deleted, first: int) -> None:
+        self._whole = whole
+        self._first = first
+
+    def bitmap(self, fragment: int, gate: IoGate, /) -> bytes:
+        return self._whole.bitmap(self._first + fragment, gate)
+
+
+class DeletedRows(Deleted):
     """Of fragments that are known when the table is made: by number, their bitmaps."""
-
-    __slots__ = ("_bitmaps", "row_count")
 
     def __init__(self, bitmaps: Mapping[int, bytes]) -> None:
         self._bitmaps = bitmaps
@@ -186,6 +213,10 @@ class DeletedRows:
 
     def bitmap(self, fragment: int, gate: IoGate, /) -> bytes:
         return self._bitmaps.get(fragment, b"")
+
+    def part(self, fragments: range) -> DeletedRows:
+        first = fragments.start
+        return DeletedRows({n - first: bits for n, bits in self._bitmaps.items() if n in fragments})
 
 
 class FileTable(StoredTable):
@@ -290,6 +321,31 @@ class FileTable(StoredTable):
         picked.lanes = cut_lanes(len(pieces), LANE_COUNT_MAX)
         return picked
 
+    def slice(self, lanes: range) -> FileTable:
+        """Fragments that these lanes read, and no others; pieces have other numbers."""
+        own = [self.lanes[lane] for lane in lanes if lane < len(self.lanes)]
+        first, end = (own[0].start, own[-1].stop) if own else (0, 0)
+        numbers = self.pieces[first:end]
+        fragments = range(0)
+        if end:
+            fragments = range(self.cuts.place(numbers[0])[0], self.cuts.place(numbers[-1])[0] + 1)
+        pieces = self.cuts.pieces_in(fragments)
+        files = self.files[fragments.start : fragments.stop]
+        deleted = None if self.deleted is None else self.deleted.part(fragments)
+        cuts = self.cuts.part(fragments)
+        table = FileTable(self.schema, files, cuts, self.name, format=self.format, deleted=deleted)
+        table.verify_crc = self.verify_crc
+        table.pieces = array("q", [piece - pieces.start for piece in numbers])
+        table.picked = {n - pieces.start: runs for n, runs in self.picked.items() if n in pieces}
+        nothing = range(0)
+        table.lanes = [
+            range(lane.start - first, lane.stop - first) if number in lanes else nothing
+            for number, lane in enumerate(self.lanes)
+        ]
+        if self._evidence is not None:
+            table.use_evidence(self._evidence.part(table, pieces))
+        return table
+
     @property
     def lane_count(self) -> int:
         return len(self.lanes)
@@ -308,7 +364,8 @@ class FileTable(StoredTable):
             return b""
         fragment, _ = self.cuts.place(piece)
         bits = self.deleted.bitmap(fragment, gate)
-        return self._bits_of(piece, self.cuts.pieces_of(fragment), bits) if bits else b""
+        pieces = self.cuts.pieces_in(range(fragment, fragment + 1))
+        return self._bits_of(piece, pieces, bits) if bits else b""
 
     def is_gone(self, piece: int, gate: IoGate) -> bool:
         """Whether all of its rows were deleted: then it is not read."""
@@ -323,10 +380,8 @@ class FileTable(StoredTable):
         stored = sum(counts[pieces.start : pieces.stop])
         if len(bits) != (stored + 7) // 8 or bits[-1] >> (stored - 1) % 8 > 1:
             raise error("INTERNAL", f"a bitmap of {len(bits):,} bytes does not fit {stored:,} rows")
-        first, count = sum(counts[pieces.start : piece]), counts[piece]
-        found = int.from_bytes(bits[first // 8 : (first + count + 7) // 8], "little") >> first % 8
-        found &= (1 << count) - 1
-        return found.to_bytes((count + 7) // 8, "little") if found else b""
+        found = bits_of_rows(bits, sum(counts[pieces.start : piece]), counts[piece])
+        return found if any(found) else b""
 
 
 class _Replaced:
@@ -344,7 +399,13 @@ class _Replaced:
     def __iter__(self) -> Iterator[TableFile]:
         return map(self.__getitem__, range(len(self._files)))
 
-    def __getitem__(self, number: int, /) -> TableFile:
+    @overload
+    def __getitem__(self, number: int, /) -> TableFile: ...
+    @overload
+    def __getitem__(self, numbers: slice, /) -> Fragments: ...
+    def __getitem__(self, number: int | slice, /) -> TableFile | Fragments:
+        if isinstance(number, slice):
+            return _Replaced(self._files[number], self._places)
         file = self._files[number]
         return TableFile(file.files, file.footer, [file.places[index] for index in self._places])
 
@@ -354,6 +415,12 @@ def _with_rows(row_counts: array[int]) -> Sequence[int]:
     if 0 not in row_counts:
         return range(len(row_counts))
     return array("q", [piece for piece, rows in enumerate(row_counts) if rows])
+
+
+def bits_of_rows(bits: bytes, first: int, count: int) -> bytes:
+    """Some of many bits, which need not lie where bytes begin."""
+    found = int.from_bytes(bits[first // 8 : (first + count + 7) // 8], "little") >> first % 8
+    return (found & (1 << count) - 1).to_bytes((count + 7) // 8, "little")
 
 
 def _runs(rows: list[int]) -> bytes:

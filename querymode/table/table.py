@@ -116,6 +116,11 @@ class Table:
         """Bytes of these columns that are in memory already."""
         return 0
 
+    def slice(self, lanes: range) -> Table:
+        """The same for who runs these lanes alone, elsewhere: of what the others read it holds as little as
+        may be. Lanes keep their numbers."""
+        return self
+
     def with_rows(self, places: Sequence[int]) -> Table | None:
         """A table of these rows alone, by rising number; None where reading all of them costs less."""
         return None

@@ -201,6 +201,14 @@ def test_several_fragments_of_several_pieces(tmp_path: Path) -> None:
     assert last == left[:-4:-1]
     sampled = session.table("t").sample(40, seed=1).to_arrow()["id"].to_pylist()
     assert len(sampled) == 40 and set(sampled) <= set(left)
+    frame = session.table("t")
+    assert isinstance(frame._node, Scan)
+    table = frame._node.source
+    parts: list[int] = []
+    for lane in range(0, table.lane_count, 5):
+        part = Scan(table.slice(range(lane, min(lane + 5, table.lane_count))), frame._node.names)
+        parts += frame._with(part).select("id").to_arrow()["id"].to_pylist()
+    assert parts == left
 
 
 def test_a_manifest_counts_rows_that_are_gone(path: Path) -> None:
@@ -224,7 +232,7 @@ def test_lists_that_may_overlap(path: Path) -> None:
     class Overlapping(DeletedRows):
         def __init__(self, bitmaps: dict[int, bytes]) -> None:
             super().__init__(bitmaps)
-            self.row_count = None  # type: ignore[assignment]
+            self.row_count = None
 
     frame = QueryMode.local().table(path)
     assert isinstance(frame._node, Scan)

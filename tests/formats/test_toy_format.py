@@ -18,6 +18,8 @@ from querymode import QueryMode, col
 from querymode.engine import program
 from querymode.engine.pool import pool
 from querymode.format import registry
+from querymode.plan.nodes import Scan
+from querymode.table.files import FileTable
 from tests.formats import toy_format
 from tests.formats.toy_format import Fragments, Toy, record, write_fragment, write_manifest
 from tests.raises import raises_code
@@ -114,6 +116,24 @@ def test_new_rows_are_seen(frame: DataFrame, path: Path) -> None:
 def test_it_travels(frame: DataFrame) -> None:
     again = pickle.loads(pickle.dumps(frame.filter(col("id") < 5)))
     assert again.rows == [record(id) for id in (1, 2, 4)]
+
+
+def test_parts_of_a_manifest(frame: DataFrame) -> None:
+    """What is sent elsewhere: fragments, their deleted rows and what is known of them are counted anew."""
+    assert isinstance(frame._node, Scan)
+    table = frame._node.source
+    assert isinstance(table, FileTable)
+    found = []
+    for lane in range(table.lane_count):
+        part = pickle.loads(pickle.dumps(table.slice(range(lane, lane + 1))))
+        assert (part.lane_count, len(part.files)) == (table.lane_count, 1)
+        rows = frame._with(Scan(part, frame._node.names)).filter(col("id") >= 0)
+        found.append(rows.select("id").to_arrow()["id"].to_pylist())
+    assert found == [[id for id in ids if id not in deleted] for ids, deleted in FRAGMENTS]
+    later = frame._with(Scan(table.slice(range(1, 3)), frame._node.names)).filter(col("id") > 40_000)
+    assert "1 row groups left" in later.explain()
+    assert later.select("id").to_arrow()["id"].to_pylist() == [*range(40_001, 49_999)]
+    assert table.slice(range(0)).files == []
 
 
 def test_other_formats_options_are_refused(path: Path) -> None:

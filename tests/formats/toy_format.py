@@ -20,7 +20,7 @@ from querymode.schema import Schema
 from querymode.store.fetch import read_many
 from querymode.store.open import open_source
 from querymode.table.evidence import KnownValues, ManifestEvidence
-from querymode.table.files import Cuts, FileRole, FileTable, FragmentFile, TableFile
+from querymode.table.files import Cuts, Deleted, FileRole, FileTable, FragmentFile, TableFile
 from querymode.types import FLOAT64, INT32, INT64
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Footer:
         self.blob = blob
 
 
-class Fragments:
+class Fragments(Deleted):
     """Fragments, made when they are asked for (`made` has their numbers), and their deleted rows."""
 
     made: ClassVar[list[int]] = []
@@ -63,7 +63,9 @@ class Fragments:
     def __iter__(self) -> Iterator[TableFile]:
         return map(self.__getitem__, range(len(self)))
 
-    def __getitem__(self, number: int, /) -> TableFile:
+    def __getitem__(self, number: Any, /) -> Any:
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(len(self)))]
         self.made.append(number)
         files = [self._file(number, "a"), self._file(number, "b")]
         if self.gone[number]:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode, QueryModeError, col
+from querymode.execute.lanes import lane_count, part_of
 from querymode.stage.lower import lower
 from querymode.table import text as text_module
 from tests.unit.toy_executor import ToyExecutor
@@ -158,6 +159,25 @@ def test_lanes_were_split(executor: ToyExecutor, sessions: tuple[QueryMode, Quer
     executor.shares.clear()
     sessions[1].sql(QUERIES["sums of floats"]).collect()
     assert any(few and few < many for few, many in executor.shares)
+
+
+def test_a_task_holds_what_its_lanes_read(executor: ToyExecutor, tmp_path: Path) -> None:
+    """And not what a manifest or hundreds of footers say of all others."""
+    for number in range(300):
+        rows = pa.table({"id": range(10 * number, 10 * number + 10), "t": [f"n{number}"] * 10})
+        pq.write_table(rows, tmp_path / f"{number:03}.parquet", row_group_size=4)
+    session = QueryMode.local(threads=2)
+    frame = session.table(tmp_path)
+    stage = lower(frame.filter(col("id") % 7 == 0).select("id", "t")._node).last
+    whole = len(pickle.dumps(stage))
+    count = lane_count(stage, {})
+    parts = [part_of(stage, range(lane, lane + 1), {}) for lane in range(count)]
+    assert count > 200 and max(len(pickle.dumps(part)) for part in parts) < whole / 20
+    session._made_executor = executor
+    executor.task_sizes.clear()
+    assert frame.filter(col("id") % 7 == 0).select("id").to_arrow()["id"].to_pylist() == [*range(0, 3000, 7)]
+    assert sum(executor.task_sizes) < 1.2 * whole, "two tasks"
+    assert frame.filter(col("id").is_in([5, 2_995])).count() == 2, "evidence is a part's too"
 
 
 @pytest.mark.parametrize("ending", ["", "9,x"])

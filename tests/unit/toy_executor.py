@@ -10,13 +10,14 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 from querymode.execute.executor import Answer
-from querymode.execute.lanes import Again, LaneBatch, finish, lane_count, lanes_again, run_lanes
+from querymode.execute.lanes import Again, LaneBatch, finish, lane_count, lanes_again, part_of, run_lanes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from querymode.execute.batch import LaneExtent
     from querymode.execute.executor import Export
+    from querymode.execute.lanes import Inputs
     from querymode.execute.limits import Limits
     from querymode.execute.profile import Profile
     from querymode.stage.stage import Stage, Work
@@ -35,6 +36,8 @@ class ToyExecutor:
         self._children = multiprocessing.get_context("spawn").Pool(2)
         #: Lanes of every stage, by child.
         self.shares: list[tuple[int, int]] = []
+        #: Bytes of all that was sent.
+        self.task_sizes: list[int] = []
         #: Lanes that had to be run once more.
         self.repeated: list[Again] = []
 
@@ -70,7 +73,7 @@ class ToyExecutor:
         extents: dict[int, LaneExtent] = {}
 
         def run(parts: list[tuple[int, int, int | None]]) -> None:
-            tasks = [pickle.dumps((stage, *part, inputs, limits)) for part in parts]
+            tasks = [self._task(stage, *part, inputs, limits) for part in parts]
             for answer in self._children.map(run_task, tasks):
                 done = pickle.loads(answer)
                 extents.update((extent.lane, extent) for extent in done.extents)
@@ -84,6 +87,14 @@ class ToyExecutor:
                 lanes[lane].clear()
             run([(lane, 1, start) for lane, start in again])
         return lanes
+
+    def _task(
+        self, stage: Stage, first: int, count: int, start: int | None, inputs: Inputs, limits: Limits
+    ) -> bytes:
+        part = part_of(stage, range(first, first + count), inputs)
+        task = pickle.dumps((part, first, count, start, inputs, limits))
+        self.task_sizes.append(len(task))
+        return task
 
     def close(self) -> None:
         self._children.terminate()

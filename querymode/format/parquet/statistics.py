@@ -62,6 +62,9 @@ class FooterEvidence(Evidence):
     def of(self, table: FileTable) -> FooterEvidence:
         return FooterEvidence(table)
 
+    def part(self, table: FileTable, pieces: range) -> FooterEvidence:
+        return FooterEvidence(table)
+
     def ask(self, instance: Instance, columns: Sequence[str], plan: bytes) -> list[bytes]:
         with StatisticsRequest(instance, self._table, columns) as request:
             query = instance.query_open(plan)
