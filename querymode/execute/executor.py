@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         def run(
             self, work: Work, limits: Limits, *, export: Export | None = None, profile: Profile | None = None
         ) -> Answer:
-            """The whole answer. `profile` is filled."""
+            """The whole answer. `profile` is filled, or left as it is by who measures nothing."""
 
         def stream(self, work: Work, limits: Limits, *, export: Export | None = None) -> Iterator[Any]:
             """Its batches, in order, while the query still runs."""

@@ -15,6 +15,11 @@ class Profile:
         self.seconds: dict[int, float] = {}
         self.reads: dict[int, dict[str, int]] = {}
 
+    @property
+    def is_filled(self) -> bool:
+        """Whether somebody has measured."""
+        return bool(self.rows or self.seconds or self.reads)
+
     def add_rows(self, nodes: Sequence[int], counts: Sequence[int], *, is_final: bool) -> None:
         """`counts`: rows that came to each step, and those that left the last one.
 

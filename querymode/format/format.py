@@ -9,7 +9,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any, Protocol
+    from typing import Any, BinaryIO, Protocol
 
     from querymode._abi import FileFormat
     from querymode.format.footer_cache import FooterCache
@@ -82,6 +82,15 @@ if TYPE_CHECKING:
         def unite(self, members: list[Member], *, has_hidden: bool = True) -> United:
             """`has_hidden`: fields of structures can be read on their own."""
 
+    class Writer(Protocol):
+        """As those of output/writers.py are."""
+
+        def check(self, frame: Any) -> None:
+            """Refuses what the format cannot hold, before anything is read."""
+
+        def write(self, frame: Any, file: BinaryIO) -> int:
+            """Runs the query; returns how many rows were written."""
+
     class HasBlob(Protocol):
         @property
         def blob(self) -> bytes: ...
@@ -145,6 +154,12 @@ class Format:
         """Whether a file, though it was touched, has the footer that it had. What has none is looked at when
         its scan ends."""
         return footer is None
+
+    def writer(self, options: Mapping[str, Any]) -> Writer:
+        """What writes answers as files of this format."""
+        from querymode.errors import error
+
+        raise error("NOT_SUPPORTED", f"{self.title} files cannot be written yet")
 
     def report(self, table: Table) -> Any:
         """What the files are made of, for `querymode inspect`."""

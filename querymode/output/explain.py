@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from querymode.store.fetch import IoGate
 
 
+#: It may leave profiles as they are: they are a hint.
+_NOT_MEASURED = "this executor measures nothing: rows and reads are those that were expected"
+
+
 def explain(session: QueryMode, node: Node, *, analyze: bool = False, format: str = "text") -> str:
     """The plan as text or JSON; with `analyze` it is run first."""
     if format not in ("text", "json"):
@@ -49,7 +53,14 @@ def explain(session: QueryMode, node: Node, *, analyze: bool = False, format: st
 
         profile = Profile()
         session._execute(node, session._limits(), profile=profile)
-    tree = _Tree(session, node, profile).root()
+    known = known_answer(node) is not None
+    if profile is None or known or profile.is_filled:
+        tree = _Tree(session, node, profile, is_known=known).root()
+    else:
+        tree = _Tree(session, node, None, is_known=known).root()
+        tree["measured"] = False
+        details = [_NOT_MEASURED, *tree.get("details", ())]
+        tree = {**tree, "details": details}
     if format == "text":
         return "\n".join(_lines(tree, 0))
     import json
@@ -74,11 +85,11 @@ def _lines(tree: dict[str, Any], depth: int) -> list[str]:
 
 
 class _Tree:
-    def __init__(self, session: QueryMode, node: Node, profile: Profile | None) -> None:
+    def __init__(self, session: QueryMode, node: Node, profile: Profile | None, *, is_known: bool) -> None:
         self._node = node
         self._profile = profile
         self._estimator = Estimator()
-        self._is_known = known_answer(node) is not None
+        self._is_known = is_known
         self._session = session
         self._work = lower(node)
         self._branches: dict[int, tuple[Stage, Branch]] = {}
@@ -86,7 +97,7 @@ class _Tree:
             for branch in stage.branches:
                 if branch.scan is not None:
                     self._branches[branch.scan] = (stage, branch)
-        self._seen: dict[int, int] = {}
+        self._seen: dict[Node, int] = {}
 
     def root(self) -> dict[str, Any]:
         return self._tree(self._work.root)
@@ -95,10 +106,10 @@ class _Tree:
         kind, text = describe_step(node)
         tree: dict[str, Any] = {"node": kind, "text": text}
         tree["estimate"] = round(self._estimator.of(node).rows)
-        if id(node) in self._seen and not isinstance(node, Scan):
+        if node in self._seen and not isinstance(node, Scan):
             tree["text"] = f"{text}, as above"
             return tree
-        self._seen[id(node)] = len(self._seen)
+        self._seen[node] = len(self._seen)
         if self._profile is not None:
             self._add_profile(tree, node)
         if isinstance(node, Scan):
@@ -110,10 +121,10 @@ class _Tree:
 
     def _add_profile(self, tree: dict[str, Any], node: Node) -> None:
         assert self._profile is not None
-        rows = self._profile.rows.get(self._work.numbers[id(node)])
+        rows = self._profile.rows.get(self._work.numbers[node])
         if rows is not None:
             tree["rows"] = rows
-        seconds = self._profile.seconds.get(self._work.numbers[id(node)])
+        seconds = self._profile.seconds.get(self._work.numbers[node])
         if seconds is not None:
             tree["ms"] = round(seconds * 1000, 3)
 
@@ -126,13 +137,13 @@ class _Tree:
             details.append("answered from footers: 0 requests, 0 bytes")
             tree["requests"] = tree["bytes"] = 0
             return
-        stage, branch = self._branches[self._work.numbers[id(node)]]
+        stage, branch = self._branches[self._work.numbers[node]]
         tree["columns"] = [table.schema.field(index)[0] for index in branch.columns]
         details.append("columns " + (", ".join(tree["columns"]) or "(none)"))
         if branch.sought:
             tree["sought"] = list(branch.sought)
             details.append(f"only rows whose {', '.join(branch.sought)} a build has")
-        read = None if self._profile is None else self._profile.reads.get(self._work.numbers[id(node)])
+        read = None if self._profile is None else self._profile.reads.get(self._work.numbers[node])
         if read is not None:
             tree.update(read)
             text = f"read {read['requests']:,} requests, {read['bytes']:,} bytes"

@@ -229,20 +229,19 @@ class _Lowering:
         self._root = node
         self._stages: list[Stage] = []
         self._build_count = 0
-        #: Of nodes, by their `id`.
-        self._numbers: dict[int, int] = {}
-        self._uses: dict[int, int] = {}
+        self._numbers: dict[Node, int] = {}
+        self._uses: dict[Node, int] = {}
         self._count_uses(node)
         self._needs = _needs_of(node) if max(self._uses.values()) > 1 else {}
         #: Made when a join asks.
         self._estimator: Estimator | None = None
         #: Closed stages of nodes that are used more than once.
-        self._shared: dict[int, tuple[Stage, bool]] = {}
+        self._shared: dict[Node, tuple[Stage, bool]] = {}
 
     def _count_uses(self, node: Node) -> None:
-        self._uses[id(node)] = self._uses.get(id(node), 0) + 1
-        if self._uses[id(node)] == 1:
-            self._numbers[id(node)] = len(self._numbers)
+        self._uses[node] = self._uses.get(node, 0) + 1
+        if self._uses[node] == 1:
+            self._numbers[node] = len(self._numbers)
             for child in node.children:
                 self._count_uses(child)
 
@@ -265,19 +264,19 @@ class _Lowering:
         return stage
 
     def _number(self, node: Node) -> int:
-        return self._numbers[id(node)]
+        return self._numbers[node]
 
     def _pipe(self, node: Node, needed: set[str] | None, sought: Sequence[_Sought] = ()) -> _Pipe:
-        if self._uses[id(node)] > 1 and not isinstance(node, Scan):
+        if self._uses[node] > 1 and not isinstance(node, Scan):
             return self._shared_pipe(node)
         return self._new_pipe(node, needed, sought).mark(self._number(node))
 
     def _shared_pipe(self, node: Node) -> _Pipe:
         """A node that several others read is computed once, with the columns that any of them needs."""
-        known = self._shared.get(id(node))
+        known = self._shared.get(node)
         if known is None:
-            pipe = self._new_pipe(node, self._needs[id(node)], ()).mark(self._number(node))
-            known = self._shared[id(node)] = (self._close(pipe), pipe.parallel)
+            pipe = self._new_pipe(node, self._needs[node], ()).mark(self._number(node))
+            known = self._shared[node] = (self._close(pipe), pipe.parallel)
         stage, parallel = known
         return _output_pipe(stage, parallel=parallel)
 
@@ -290,7 +289,7 @@ class _Lowering:
         if isinstance(node, Union):
             return self._union(node, needed)
         assert isinstance(node, Step)
-        if isinstance(node, Limit) and isinstance(node.input, Sort) and self._uses[id(node.input)] == 1:
+        if isinstance(node, Limit) and isinstance(node.input, Sort) and self._uses[node.input] == 1:
             return self._sort(node.input, needed, node)
         rule = _RULES.get(type(node), _Lowering._other)
         return rule(self, node, needed, sought)
@@ -546,24 +545,24 @@ def _note_top(pipe: _Pipe, node: Sort, rows: int) -> None:
     )
 
 
-def _needs_of(root: Node) -> dict[int, set[str] | None]:
+def _needs_of(root: Node) -> dict[Node, set[str] | None]:
     """For every node: which of its columns somebody reads; None is all."""
     order: list[Node] = []
-    seen: set[int] = set()
+    seen: set[Node] = set()
 
     def visit(node: Node) -> None:
-        if id(node) not in seen:
-            seen.add(id(node))
+        if node not in seen:
+            seen.add(node)
             for child in node.children:
                 visit(child)
             order.append(node)
 
     visit(root)
-    needs: dict[int, set[str] | None] = {id(root): None}
+    needs: dict[Node, set[str] | None] = {root: None}
     for node in reversed(order):  # whoever reads a node comes before it
-        for child, names in _reads(node, needs[id(node)]):
-            before = needs.get(id(child), set())
-            needs[id(child)] = None if before is None or names is None else before | names
+        for child, names in _reads(node, needs[node]):
+            before = needs.get(child, set())
+            needs[child] = None if before is None or names is None else before | names
     return needs
 
 

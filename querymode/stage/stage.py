@@ -240,9 +240,9 @@ class Work:
 
     __slots__ = ("memory_needed", "numbers", "root", "stages")
 
-    def __init__(self, stages: Sequence[Stage], root: Node, numbers: dict[int, int]) -> None:
+    def __init__(self, stages: Sequence[Stage], root: Node, numbers: dict[Node, int]) -> None:
         self.stages = tuple(stages)
-        #: The plan as it was optimized, and the numbers of its nodes by their `id`, which `root` keeps.
+        #: The plan as it was optimized, and its nodes' numbers, by which stages and profiles know them.
         self.root = root
         self.numbers = numbers
         #: What the query held at most, if a guess was too low before.

@@ -204,7 +204,7 @@ def test_several_fragments_of_several_pieces(tmp_path: Path) -> None:
     frame = session.table("t")
     assert isinstance(frame._node, Scan)
     table = frame._node.source
-    parts: list[int] = []
+    parts: list[Any] = []
     for lane in range(0, table.lane_count, 5):
         part = Scan(table.slice(range(lane, min(lane + 5, table.lane_count))), frame._node.names)
         parts += frame._with(part).select("id").to_arrow()["id"].to_pylist()

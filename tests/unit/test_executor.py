@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import QueryMode, QueryModeError, col
+from querymode.cli import main
 from querymode.execute.lanes import lane_count, part_of
 from querymode.stage.lower import lower
 from querymode.table import text as text_module
@@ -140,6 +141,53 @@ def test_every_terminal_asks_the_executor(sessions: tuple[QueryMode, QueryMode],
     theirs.write_parquet(tmp_path / "out.parquet")
     assert pq.read_table(tmp_path / "out.parquet").equals(ours.to_arrow())
     assert theirs.count() == ours.count()
+
+
+def test_text_that_is_written(sessions: tuple[QueryMode, QueryMode], tmp_path: Path) -> None:
+    ours, theirs = (session.table("events").filter(col("few") == 5).select("id", "x") for session in sessions)
+    for frame, name in ((ours, "ours"), (theirs, "theirs")):
+        frame.write_csv(tmp_path / f"{name}.csv")
+        frame.write_json(tmp_path / f"{name}.ndjson")
+    for ending in ("csv", "ndjson"):
+        assert (tmp_path / f"ours.{ending}").read_bytes() == (tmp_path / f"theirs.{ending}").read_bytes()
+    assert len((tmp_path / "ours.csv").read_text().splitlines()) == ours.count() + 1
+
+
+def test_parameters(sessions: tuple[QueryMode, QueryMode]) -> None:
+    sql = "SELECT id, name FROM events WHERE few = ? AND id < ? ORDER BY id"
+    ours, theirs = (session.sql(sql, [3, 500]).rows for session in sessions)
+    assert ours == theirs and ours
+    sql = "SELECT count(*) AS n FROM events WHERE few = $few"
+    ours, theirs = (session.sql(sql, {"few": 4}).rows for session in sessions)
+    assert ours == theirs
+
+
+def test_who_measures_nothing_says_so(sessions: tuple[QueryMode, QueryMode]) -> None:
+    """Estimates are not shown as what was read."""
+    ours, theirs = (session.table("events").filter(col("few") == 5).select("id") for session in sessions)
+    assert "this executor measures nothing" not in ours.explain(analyze=True)
+    text = theirs.explain(analyze=True)
+    assert text.splitlines()[1].strip().startswith("this executor measures nothing")
+    assert "ms)" not in text and "~" in text.splitlines()[0]
+    assert json.loads(theirs.explain(analyze=True, format="json"))["measured"] is False
+    assert "measured" not in json.loads(theirs.explain(format="json"))
+
+
+def test_command_line(
+    executor: ToyExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pq.write_table(events().select(["id", "few", "x"]), tmp_path / "e.parquet", row_group_size=30_000)
+    query = f"SELECT few, count(*) AS n FROM '{tmp_path}/e.parquet' GROUP BY few ORDER BY few"
+    printed = []
+    for theirs in (False, True):
+        if theirs:
+            monkeypatch.setattr(QueryMode, "_executor", property(lambda session: executor))
+        executor.shares.clear()
+        for words in ([query], ["--format", "csv", query], ["--format", "ndjson", query]):
+            assert main(words) == 0
+        printed.append(capsys.readouterr().out)
+        assert bool(executor.shares) == theirs
+    assert printed[0] == printed[1]
 
 
 def negated(batch: pa.RecordBatch) -> pa.RecordBatch:
