@@ -22,6 +22,7 @@ from querymode.plan.prune import statistic, statistics_fields
 from querymode.plan.wire import plan_over
 from querymode.qmcb import view_own_batch
 from querymode.schema import Schema
+from querymode.table.zone import Zone
 from querymode.types import has_offsets, value_size
 
 TYPE_CHECKING = False
@@ -60,15 +61,6 @@ TEXT_SIZE_MAX = 256
 _NAN = (1, 0.0)
 #: Before all values, a value, behind all values.
 _FIRST, _VALUE, _LAST = range(3)
-
-
-class Zone(NamedTuple):
-    """What is known of a column in a piece of a table. None: unknown, or there are no values."""
-
-    least: Any
-    greatest: Any
-    has_nulls: bool
-    has_values: bool
 
 
 class Rank(NamedTuple):

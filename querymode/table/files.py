@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from typing import Any, Protocol, Self
 
     from querymode.engine.instance import Instance
-    from querymode.execute.top_bound import Zone
     from querymode.schema import Schema
     from querymode.store.fetch import IoGate
     from querymode.store.source import ByteSource
     from querymode.table.evidence import Evidence
+    from querymode.table.zone import Zone
 
     class Footer(Protocol):
         """What a fragment says of itself, as the engine takes it (`qm_file_open`)."""

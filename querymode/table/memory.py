@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from querymode.execute.top_bound import Zone
     from querymode.schema import Schema
+    from querymode.table.zone import Zone
     from querymode.types import DataType
 
     Buffer = bytes | bytearray | memoryview

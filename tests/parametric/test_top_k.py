@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from querymode import DataFrame, QueryMode, col
-from querymode.execute.top_bound import TopBound, Zone
+from querymode.execute.top_bound import TopBound
 from querymode.stage.stage import TopKey
+from querymode.table.zone import Zone
 from querymode.types import INT64
 
 ROWS = 120_000

@@ -1,7 +1,7 @@
 """The house: which room of the package may import which, and how large a file may grow.
 
 Imports inside functions count as well: they break circles for Python, not for people. Imports for type
-checkers alone do not.
+checkers alone have a table of their own: to be given a thing is less than to make one.
 """
 
 from __future__ import annotations
@@ -77,6 +77,27 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "spark": ("arrow", "expr", "frame", "session", "store"),
 }
 
+#: Rooms above, or beside, whose types a room names without importing them: things that it is given.
+MAY_NAME: dict[str, tuple[str, ...]] = {
+    "base": ("store",),
+    "table": ("format", "frame", "store"),
+    "plan": ("session",),
+    "stage": ("table",),
+    "output": ("frame", "session"),
+    "frame": ("session",),
+    "sql": ("session",),
+    "session": ("expr",),
+    "cli": ("format",),
+}
+#: Who knows formats one by one: the registry, and what shows people their insides.
+KNOW_FORMATS = {
+    "format.registry",
+    "cli.inspect",
+    "cli.inspect_text",
+    "frame.report",
+    "table.text",
+}
+
 LINES_MAX = 800
 #: Longer files, and why they are.
 LONG_FILES: dict[str, str] = {}
@@ -98,8 +119,9 @@ def room_of(module: str) -> str:
     return ROOT_MODULES[module] if module in ROOT_MODULES else module.partition(".")[0]
 
 
-def imports_of(path: Path) -> list[tuple[str, str]]:
-    """Modules of ours that a file imports when it runs, and the name that it takes from each."""
+def imports_of(path: Path, *, for_types: bool = False) -> list[tuple[str, str]]:
+    """Modules of ours that a file imports when it runs, or for type checkers alone, and the name taken
+    from each."""
     tree = ast.parse(path.read_text())
     unseen = {
         id(inner)
@@ -109,7 +131,7 @@ def imports_of(path: Path) -> list[tuple[str, str]]:
     }
     found = []
     for node in ast.walk(tree):
-        if id(node) in unseen:
+        if (id(node) in unseen) != for_types:
             continue
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "querymode":
             home = (node.module or "").removeprefix("querymode").removeprefix(".")
@@ -137,6 +159,31 @@ def test_a_room_imports_only_what_it_stands_on(room: str) -> None:
         if room_of(other) not in allowed
     ]
     assert not wrong
+
+
+def test_a_room_names_no_types_of_rooms_that_it_does_not_know() -> None:
+    named: defaultdict[str, set[str]] = defaultdict(set)
+    for module, path in MODULES.items():
+        room = room_of(module)
+        others = {room_of(other) for other, _ in imports_of(path, for_types=True)}
+        named[room] |= others - {room, "base", *MAY_IMPORT[room]}
+    assert {room: set(others) for room, others in MAY_NAME.items()} == {
+        room: others for room, others in named.items() if others
+    }
+
+
+def test_formats_are_known_by_the_registry() -> None:
+    """Whoever opens, plans, executes or explains asks through the seam (format/format.py)."""
+    folders = {path.name for path in (PACKAGE / "format").iterdir() if (path / "format.py").is_file()}
+    assert {"parquet", "text"} <= folders
+    knowing = {
+        module
+        for module, path in MODULES.items()
+        for other, _ in (*imports_of(path), *imports_of(path, for_types=True))
+        if (own := re.match(r"format\.(\w+)\.", f"{other}.")) and own[1] in folders
+        if not module.startswith(f"format.{own[1]}")
+    }
+    assert knowing == KNOW_FORMATS
 
 
 def test_what_may_be_imported_is_imported() -> None:
@@ -195,7 +242,8 @@ def test_nobody_asks_which_class_a_table_is() -> None:
 
 
 def long_files() -> dict[str, int]:
-    sources = PACKAGE.rglob("*.py")
+    folders = [PACKAGE, *(ROOT / name for name in ("tests", "fixtures", "benchmarks", "tools"))]
+    sources = [path for folder in folders for path in folder.rglob("*.py")]
     sizes = {str(path.relative_to(ROOT)): path.read_text().count("\n") for path in sources}
     return {name: size for name, size in sizes.items() if size > LINES_MAX}
 
