@@ -489,7 +489,7 @@ class Instance:
         return self._handle()
 
     def query_lend(self, query: int) -> None:
-        """Answers of the query are descriptors from here on: see querymode/lent.py."""
+        """Answers of the query are descriptors from here on: see querymode/engine/lent.py."""
         self._check(self.qm_query_lend(query))
 
     def query_push(

@@ -145,8 +145,8 @@ pub const ExpressionTag = enum(u8) {
     field = 18,
 };
 
-/// Functions of expressions. plan/function.zig says what each takes and gives; querymode/functions.py
-/// how users call it. Each family has a hundred numbers.
+/// Functions of expressions. plan/function.zig says what each takes and gives;
+/// querymode/plan/functions/rules.py what it is called. Each family has a hundred numbers.
 pub const FunctionId = enum(u16) {
     // Text: plan/function_text.zig.
     length = 1,

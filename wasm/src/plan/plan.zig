@@ -1,7 +1,7 @@
 //! A plan's wire bytes → nodes, checked and typed.
 //!
-//! The host's planner writes it (querymode/plan.py), yet it is treated like any other bytes: every
-//! type, index and arity is checked here, once, so that operators may rely on them.
+//! The host's planner writes it (querymode/engine/plan_bytes.py), yet it is treated like any other bytes:
+//! every type, index and arity is checked here, once, so that operators may rely on them.
 //!
 //!     u32 magic "QMPL"   u32 ABI version
 //!     u16 build count    count × u32 handle of a finished query that ends in `build`

@@ -1,5 +1,5 @@
 //! The flat footer: what a Parquet footer says, checked, in one blob that is never parsed again.
-//! `flatten` makes it from Thrift (flatten.zig); the engine and the host (querymode/flat_footer.py)
+//! `flatten` makes it from Thrift (flatten.zig); the engine and the host (querymode/format/parquet/flat_footer.py)
 //! read it in place, and it is what the footer cache keeps in memory and on disk.
 //!
 //!      0  "QMPF"
