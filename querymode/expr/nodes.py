@@ -1,7 +1,8 @@
 """Expressions as a user writes them: `(col("region") == "us") & (col("age") > 25)`.
 
-Nodes are frozen and know nothing of any table; plan/bind.py gives names and literals their types. Python's
-operators build nodes, so an expression has no truth value: `&`, `|` and `~` instead of `and`, `or`, `not`.
+Nodes are frozen by agreement, which tests enforce (tests/frozen.py), and know nothing of any table;
+plan/bind.py gives names and literals their types. Python's operators build nodes, so an expression has no
+truth value: `&`, `|` and `~` instead of `and`, `or`, `not`.
 """
 
 from __future__ import annotations
