@@ -45,6 +45,11 @@ def test_readme_names_the_two_commands_first() -> None:
 
 
 @pytest.mark.parametrize("folder", ["wasm", "querymode", "tests", "fixtures", "benchmarks"])
-def test_main_folders_have_a_short_readme(folder: str) -> None:
-    text = (ROOT / folder / "README.md").read_text().strip()
-    assert text and "\n\n" not in text
+def test_main_folders_have_a_readme(folder: str) -> None:
+    assert (ROOT / folder / "README.md").read_text(encoding="utf-8").strip()
+
+
+@pytest.mark.parametrize("folder", ["wasm", "querymode", "benchmarks"])
+def test_folders_of_sources_are_introduced_in_one_paragraph(folder: str) -> None:
+    """Those of tests may say more: how a case is added."""
+    assert "\n\n" not in (ROOT / folder / "README.md").read_text(encoding="utf-8").strip()
