@@ -6,7 +6,7 @@ import faulthandler
 import os
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,6 +87,19 @@ def pytest_runtest_protocol(
 def safe_wasm() -> Path:
     """The engine with every safety check on."""
     return ROOT / "zig-out" / "bin" / "querymode_safe.wasm"
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an S3 server that all tests share, those of other processes too."""
+    from tests.s3_server import shared_server
+
+    folder = tmp_path_factory.getbasetemp()
+    if hasattr(request.config, "workerinput"):
+        folder = folder.parent  # of all processes of this run
+    (folder / "s3_server").mkdir(exist_ok=True)
+    with shared_server(folder / "s3_server") as endpoint:
+        yield endpoint
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,7 @@ from querymode.table.stored import CONSTANT, MISSING
 from querymode.types import decode_type
 from tests.parquet_tables import open_table
 from tests.raises import raises_code
+from tests.s3_server import settings_of
 from tests.unit.range_server import RangeServer
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus"
@@ -476,20 +477,10 @@ def test_http(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    from moto.server import ThreadedMotoServer
-
+def s3(s3_endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     from querymode.store.s3 import ClientSettings
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    storage_options = {
-        "endpoint_url": f"http://{host}:{port}",
-        "aws_access_key_id": "me",
-        "aws_secret_access_key": "secret",
-        "region": "us-east-1",
-    }
+    storage_options = settings_of(s3_endpoint)
     client = ClientSettings(storage_options, 5.0).client()
     client.create_bucket(Bucket="lake")
     body = write(tmp_path_factory.mktemp("s3") / "a.parquet").read_bytes()
@@ -499,8 +490,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         *("bare", "folder/", "odd[1].parquet", "delta/_delta_log/0.json", "delta/a.parquet"),
     ):
         client.put_object(Bucket="lake", Key=key, Body=b"" if key.endswith("/") else body)
-    yield storage_options
-    server.stop()
+    return storage_options
 
 
 @pytest.mark.parametrize(

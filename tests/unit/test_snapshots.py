@@ -20,6 +20,7 @@ from querymode.plan.snapshots import pinned, resolved
 from querymode.stage.lower import lower
 from querymode.table.stored import StoredTable
 from tests.raises import raises_code
+from tests.s3_server import settings_of
 from tests.unit.range_server import RangeServer
 
 
@@ -361,16 +362,5 @@ def test_s3(session: QueryMode, server: RangeServer, s3: dict[str, object]) -> N
 
 
 @pytest.fixture
-def s3() -> Iterator[dict[str, object]]:
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield {
-        "endpoint_url": f"http://{host}:{port}",
-        "aws_access_key_id": "me",
-        "aws_secret_access_key": "secret",
-        "region": "us-east-1",
-    }
-    server.stop()
+def s3(s3_endpoint: str) -> dict[str, object]:
+    return settings_of(s3_endpoint)

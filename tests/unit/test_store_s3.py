@@ -16,6 +16,7 @@ from querymode.store.open import open_source
 from querymode.store.options import StoreOptions
 from querymode.store.s3 import ClientSettings, Listed, S3Source, list_prefix
 from querymode.store.source import ByteSource
+from tests.s3_server import settings_of
 from tests.unit.range_server import RangeServer
 
 DATA = random.Random(11).randbytes(100_000)
@@ -23,14 +24,8 @@ SECRET = "hunter2"
 
 
 @pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+def endpoint(s3_endpoint: str) -> str:
+    return s3_endpoint
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +42,7 @@ def client(endpoint: str) -> Any:
 
 
 def settings(endpoint: str) -> dict[str, Any]:
-    return {
-        "endpoint_url": endpoint,
-        "aws_access_key_id": "me",
-        "aws_secret_access_key": SECRET,
-        "region": "us-east-1",
-    }
+    return settings_of(endpoint, SECRET)
 
 
 def options(endpoint: str, **changes: Any) -> StoreOptions:
