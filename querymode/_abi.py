@@ -15,6 +15,11 @@ PLACE_MISSING = 4294967294
 PLACE_UNKNOWN = 4294967293
 MERGE_HAS_LOWER = 1
 MERGE_HAS_UPPER = 2
+CHUNK_ROWS = 16384
+FOOTER_MAGIC = 1179667793
+FOOTER_VERSION = 2
+FOOTER_PADDING = 8
+FOOTER_ARRAY_COUNT = 24
 SCAN_VERIFY_CRC = 1
 SCAN_FILTER_FIRST = 2
 SCAN_PLAN_ONLY = 4
@@ -405,6 +410,48 @@ class FunctionId:
     TO_TIMESTAMP = 238
 
 
+class FooterArray:
+    FIRST_ROW = 0
+    GROUP_START = 1
+    COLUMN_ORDER = 2
+    START = 3
+    COMPRESSED_SIZE = 4
+    UNCOMPRESSED_SIZE = 5
+    EXTRA_VALUES = 6
+    DICTIONARY_SIZE = 7
+    NULL_COUNT = 8
+    NAN_COUNT = 9
+    COLUMN_INDEX_OFFSET = 10
+    COLUMN_INDEX_SIZE = 11
+    OFFSET_INDEX_OFFSET = 12
+    OFFSET_INDEX_SIZE = 13
+    BLOOM_OFFSET = 14
+    BLOOM_SIZE = 15
+    BOUNDS_OFFSET = 16
+    MIN_SIZE = 17
+    MAX_SIZE = 18
+    CODEC = 19
+    ENCODINGS = 20
+    FLAGS = 21
+    DICTIONARY_PAGES = 22
+    OTHER_PAGES = 23
+
+
+class FooterFlags:
+    DICTIONARY = 1
+    ALL_DICTIONARY = 2
+    MIN = 4
+    MAX = 8
+    MIN_EXACT = 16
+    MAX_EXACT = 32
+    NULL_COUNT = 64
+    NAN_COUNT = 128
+    DEPRECATED = 256
+    COLUMN_INDEX = 512
+    OFFSET_INDEX = 1024
+    BLOOM = 2048
+
+
 # struct module formats, little endian, padding explicit; offsets in bytes by field
 OUTPUT_FORMAT = "<IIIII"
 OUTPUT_SIZE = 20
@@ -454,6 +501,9 @@ TEXT_SCAN_REQUEST_OFFSETS = {"file_size": 0, "start": 8, "end": 16, "window_size
 SCAN_EXTENT_FORMAT = "<QQQ"
 SCAN_EXTENT_SIZE = 24
 SCAN_EXTENT_OFFSETS = {"start": 0, "end": 8, "row_count": 16}
+FOOTER_HEADER_FORMAT = "<IBBHIIIIIIIIQ"
+FOOTER_HEADER_SIZE = 48
+FOOTER_HEADER_OFFSETS = {"magic": 0, "version": 4, "has_key_values": 5, "created_by_size": 6, "size": 8, "column_count": 12, "leaf_count": 16, "row_group_count": 20, "columns_size": 24, "records_size": 28, "bounds_size": 32, "frames_size": 36, "file_size": 40}
 
 # name: (parameters, results) in wasm types
 EXPORTS = {

@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 
 from querymode import _abi
-from querymode._abi import TypeTag
+from querymode._abi import CHUNK_ROWS, TypeTag
 from querymode._call import check, claim
 from querymode.engine.views import cut_bits, view_bytes
 from querymode.errors import error
@@ -44,9 +44,6 @@ LANE_COUNT_WANTED = 32
 LANE_MORSELS = 2
 #: More lanes than this balance no better, and each costs some calls and an answer that has to be merged.
 LANE_COUNT_MAX = 128
-#: Morsels begin at multiples of the engine's chunk, so that chunks are whole.
-CHUNK_ROWS = 16_384
-
 #: What a column of a morsel takes in this process beside its values.
 _COLUMN_SIZE = 512
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import re
+import struct
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import wasmtime
 
 from querymode import _abi
 from querymode.engine import instance as _wasm
+from querymode.engine.one_task import flat_footer
 from querymode.engine.program import Program, load_wasm, module_signatures
 from querymode.errors import InternalError
 from tests.abi.stub import stub_text, stub_wasm
@@ -52,6 +57,24 @@ def test_scratch_has_room_for_the_structs() -> None:
     assert _wasm._SOURCE.size == _abi.SOURCE_SIZE == 16
     assert _wasm._OUTPUT.size == _abi.OUTPUT_SIZE == 20
     assert _abi.CONTROL_OFFSETS["detail"] + _abi.ERROR_DETAIL_SIZE <= _abi.CONTROL_SIZE
+
+
+def test_a_flat_footer_is_what_the_contract_says() -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"x": [1, 2], "y": ["a", None]}), sink)
+    raw = sink.getvalue()
+    size = int.from_bytes(raw[-8:-4], "little")
+    blob = flat_footer(raw[-8 - size : -8], len(raw))
+    values = struct.unpack_from(_abi.FOOTER_HEADER_FORMAT, blob)
+    header = dict(zip(_abi.FOOTER_HEADER_OFFSETS, values, strict=True))
+    assert (header["magic"], header["version"]) == (_abi.FOOTER_MAGIC, _abi.FOOTER_VERSION)
+    assert (header["size"], header["file_size"]) == (len(blob), len(raw))
+    assert (header["column_count"], header["leaf_count"], header["row_group_count"]) == (2, 2, 1)
+    assert blob.endswith(bytes(_abi.FOOTER_PADDING))
+    numbers = [value for name, value in vars(_abi.FooterArray).items() if name.isupper()]
+    assert numbers == list(range(_abi.FOOTER_ARRAY_COUNT))
+    bits = [value for name, value in vars(_abi.FooterFlags).items() if name.isupper()]
+    assert bits == [1 << place for place in range(len(bits))]
 
 
 def test_engine_version_is_ours() -> None:

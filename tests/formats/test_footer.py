@@ -20,6 +20,7 @@ from thriftpy2.protocol.compact import TCompactProtocol
 from thriftpy2.transport import TMemoryBuffer
 
 from querymode import types
+from querymode._abi import FooterArray, FooterFlags
 from querymode.engine.one_task import flat_footer
 from querymode.errors import QueryModeError
 from querymode.format.parquet import flat_footer as ff
@@ -128,7 +129,7 @@ def compare_chunk(chunk: ff.Chunk, meta: Any, slack: int) -> None:
     assert chunk.encodings == sum(1 << encoding for encoding in set(meta.encodings))
     data_pages = [page for page in meta.pages or [] if page.kind in (0, 3) and page.pages]
     all_dictionary = bool(data_pages) and all(page.encoding in (2, 8) for page in data_pages)
-    assert bool(chunk.flags & ff.ALL_DICTIONARY) == all_dictionary
+    assert bool(chunk.flags & FooterFlags.ALL_DICTIONARY) == all_dictionary
     coded = sum(page.pages for page in data_pages if page.encoding in (2, 8))
     others = sum(page.pages for page in data_pages) - coded
     assert (chunk.dictionary_pages, chunk.other_pages) == ((coded, others) if coded and others else (0, 0))
@@ -156,19 +157,20 @@ def compare_bounds(chunk: ff.Chunk, bounds: Any, element: Any) -> None:
     low, high = (bounds.old_min, bounds.old_max) if deprecated else (bounds.min, bounds.max)
     if is_unordered(element):
         low = high = None
-    assert bool(chunk.flags & ff.DEPRECATED) == (deprecated and (chunk.min, chunk.max) != (None, None))
+    is_deprecated = deprecated and (chunk.min, chunk.max) != (None, None)
+    assert bool(chunk.flags & FooterFlags.DEPRECATED) == is_deprecated
     if low is not None and len(low) > 64:
         assert chunk.min is None or (low.startswith(chunk.min) and 61 <= len(chunk.min) <= 64)
-        assert not chunk.flags & ff.MIN_EXACT
+        assert not chunk.flags & FooterFlags.MIN_EXACT
     else:
         assert chunk.min == low
-        assert bool(chunk.flags & ff.MIN_EXACT) == bool(low is not None and bounds.min_exact)
+        assert bool(chunk.flags & FooterFlags.MIN_EXACT) == bool(low is not None and bounds.min_exact)
     if high is not None and len(high) > 64:
         assert chunk.max is None or (chunk.max > high and len(chunk.max) <= 65)
-        assert not chunk.flags & ff.MAX_EXACT
+        assert not chunk.flags & FooterFlags.MAX_EXACT
     else:
         assert chunk.max == high
-        assert bool(chunk.flags & ff.MAX_EXACT) == bool(high is not None and bounds.max_exact)
+        assert bool(chunk.flags & FooterFlags.MAX_EXACT) == bool(high is not None and bounds.max_exact)
 
 
 def is_unordered(element: Any) -> bool:
@@ -463,8 +465,8 @@ def test_bulk_access() -> None:
     flat = compare_file(written(typical_table(), row_group_size=9_000))
     leaf = flat.leaf_ranges[17].start
     chunks = [flat.chunk(row_group, leaf) for row_group in range(flat.row_group_count)]
-    assert flat.chunk_values(ff.Array.COMPRESSED_SIZE, leaf) == [chunk.compressed_size for chunk in chunks]
-    assert flat.chunk_values(ff.Array.CODEC, leaf) == [chunk.codec for chunk in chunks]
-    assert flat.chunk_values(ff.Array.FLAGS, leaf) == [chunk.flags for chunk in chunks]
+    assert flat.chunk_values(FooterArray.COMPRESSED_SIZE, leaf) == [chunk.compressed_size for chunk in chunks]
+    assert flat.chunk_values(FooterArray.CODEC, leaf) == [chunk.codec for chunk in chunks]
+    assert flat.chunk_values(FooterArray.FLAGS, leaf) == [chunk.flags for chunk in chunks]
     with pytest.raises(IndexError):
         flat.chunk(flat.row_group_count, 0)

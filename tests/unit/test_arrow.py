@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 from querymode import types
-from querymode._abi import TimeUnit, TypeTag
+from querymode._abi import CHUNK_ROWS, TimeUnit, TypeTag
 from querymode.arrow import to_arrow as out_module
 from querymode.arrow.to_arrow import arrow_schema, arrow_type, to_arrow
 from querymode.errors import InvalidFormatError, NotSupportedError, SchemaMismatchError
@@ -25,7 +25,7 @@ from querymode.table import from_arrow as arrow
 from querymode.table import memory as memory_table
 from querymode.table.from_arrow import from_arrow
 from querymode.table.from_qmcb import from_qmcb
-from querymode.table.memory import CHUNK_ROWS, MORSEL_SIZE_MAX, HostColumn, MemoryTable
+from querymode.table.memory import MORSEL_SIZE_MAX, HostColumn, MemoryTable
 
 # ---- two slow readings of the same values ----
 

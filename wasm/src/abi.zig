@@ -30,6 +30,10 @@ pub const row_count_max: u32 = 0xFFFF_FFFF;
 /// a file's widths and Arrow's are signed numbers of 32 bits.
 pub const value_size_max: u32 = 0x7FFF_FFFF;
 
+/// Rows in flight between operators. Small enough for the second-level cache, large enough that the cost of
+/// walking an expression tree disappears. Tables in memory are cut at multiples of it.
+pub const chunk_rows: u32 = 16_384;
+
 /// Bands: 1xx the request is wrong, 2xx the data is wrong, 3xx a resource ran out, 9xx we are.
 pub const Status = enum(u32) {
     ok = 0,
@@ -536,6 +540,94 @@ pub const ScanRequest = extern struct {
     deleted_size: u32 = 0,
 };
 
+/// What the engine makes of a Parquet footer and the host keeps (format/parquet/footer.zig draws it). A footer of
+/// another version is read anew from its file.
+pub const footer_magic: u32 = 0x46504D51; // "QMPF"
+pub const footer_version: u8 = 2;
+/// Zero bytes at its end, so that every entry of an array can be read as eight bytes and masked.
+pub const footer_padding: u32 = 8;
+
+/// How a flat footer begins. Its parts follow: frames, created_by, columns, records, arrays, bounds, padding.
+pub const FooterHeader = extern struct {
+    magic: u32 = footer_magic,
+    version: u8 = footer_version,
+    /// 1: the file had key-value metadata, which is not kept.
+    has_key_values: u8,
+    created_by_size: u16,
+    /// Of all this.
+    size: u32,
+    /// Top-level columns.
+    column_count: u32,
+    leaf_count: u32,
+    row_group_count: u32,
+    columns_size: u32,
+    records_size: u32,
+    bounds_size: u32,
+    frames_size: u32,
+    /// Of the Parquet file.
+    file_size: u64,
+};
+
+/// The arrays of a flat footer, in their order.
+pub const FooterArray = enum(u8) {
+    // Per row group, and one more for the end.
+    first_row = 0,
+    // Per row group.
+    /// The smallest start of its chunks.
+    group_start = 1,
+    // Per leaf.
+    column_order = 2,
+    // Per chunk.
+    /// Relative to the row group's.
+    start = 3,
+    compressed_size = 4,
+    uncompressed_size = 5,
+    /// Values less the row group's rows, zigzag: 0 where nothing repeats.
+    extra_values = 6,
+    /// From the start to the first data page.
+    dictionary_size = 7,
+    null_count = 8,
+    nan_count = 9,
+    column_index_offset = 10,
+    column_index_size = 11,
+    offset_index_offset = 12,
+    offset_index_size = 13,
+    bloom_offset = 14,
+    /// 0: not known.
+    bloom_size = 15,
+    /// The minimum; the maximum is right behind it.
+    bounds_offset = 16,
+    min_size = 17,
+    max_size = 18,
+    codec = 19,
+    encodings = 20,
+    flags = 21,
+    /// Data pages that the dictionary codes, and others, where encoding_stats lists both; else 0.
+    dictionary_pages = 22,
+    other_pages = 23,
+};
+pub const footer_array_count: u32 = @typeInfo(FooterArray).@"enum".field_names.len;
+
+/// What a chunk has. Those that differ from chunk to chunk come first: the others then go into the
+/// base and an entry takes one byte.
+pub const FooterFlags = packed struct(u16) {
+    dictionary: bool = false,
+    /// Every data page is coded by the dictionary (encoding_stats says so).
+    all_dictionary: bool = false,
+    min: bool = false,
+    max: bool = false,
+    min_exact: bool = false,
+    max_exact: bool = false,
+    null_count: bool = false,
+    nan_count: bool = false,
+    /// The bounds are those of the deprecated fields 1 and 2.
+    deprecated: bool = false,
+    column_index: bool = false,
+    offset_index: bool = false,
+    bloom: bool = false,
+    unused: u4 = 0,
+};
+
 /// Where a column comes from, instead of a place in the file: a value follows, as in plans, the same in every row;
 /// NULL in every row; of pruning only, nothing is known of it.
 pub const place_constant: u32 = 0xFFFF_FFFF;
@@ -688,7 +780,7 @@ pub const Control = extern struct {
 pub const structs = .{
     Output,          Source,     ColumnReference, BatchHeader, ColumnDescriptor, ErrorDetail, Control,
     ScanRequest,     Segment,    NeedHeader,      Need,        Part,             TextOptions, TextSniffed,
-    TextScanRequest, ScanExtent,
+    TextScanRequest, ScanExtent, FooterHeader,
 };
 pub const enums = .{
     Status,       TypeTag,         TimeUnit,       NodeTag,    ExpressionTag, CompareOp,
@@ -698,7 +790,9 @@ pub const enums = .{
 };
 /// In Python these are plain numbers: nobody shows them, and a hundred members of an enum take longer to make
 /// than most modules take to load.
-pub const number_sets = .{FunctionId};
+pub const number_sets = .{ FunctionId, FooterArray };
+/// Bits of a number, plain numbers in Python.
+pub const flag_sets = .{FooterFlags};
 pub const constants = .{
     .{ "PLAN_MAGIC", plan_magic },
     .{ "QMCB_MAGIC", qmcb_magic },
@@ -712,6 +806,11 @@ pub const constants = .{
     .{ "PLACE_UNKNOWN", place_unknown },
     .{ "MERGE_HAS_LOWER", merge_has_lower },
     .{ "MERGE_HAS_UPPER", merge_has_upper },
+    .{ "CHUNK_ROWS", chunk_rows },
+    .{ "FOOTER_MAGIC", footer_magic },
+    .{ "FOOTER_VERSION", footer_version },
+    .{ "FOOTER_PADDING", footer_padding },
+    .{ "FOOTER_ARRAY_COUNT", footer_array_count },
     .{ "SCAN_VERIFY_CRC", scan_verify_crc },
     .{ "SCAN_FILTER_FIRST", scan_filter_first },
     .{ "SCAN_PLAN_ONLY", scan_plan_only },

@@ -20,6 +20,7 @@ fn write(w: *Writer) Writer.Error!void {
     inline for (abi.constants) |constant| try w.print("{s} = {d}\n", .{ constant[0], constant[1] });
     inline for (abi.enums) |E| try write_names(w, E, "(IntEnum)");
     inline for (abi.number_sets) |E| try write_names(w, E, "");
+    inline for (abi.flag_sets) |F| try write_flags(w, F);
     try w.writeAll("\n\n# struct module formats, little endian, padding explicit; offsets in bytes by field\n");
     inline for (abi.structs) |S| try write_struct(w, S);
     try w.writeAll("\n# name: (parameters, results) in wasm types\nEXPORTS = {\n");
@@ -64,6 +65,14 @@ fn write_names(w: *Writer, comptime E: type, base: []const u8) Writer.Error!void
     inline for (info.field_names, info.field_values) |name, value| {
         // `logical_and` and `structure` avoid Zig's words; Python's own words need no care in upper case.
         try w.print("    {s} = {d}\n", .{ comptime upper(name), value });
+    }
+}
+
+fn write_flags(w: *Writer, comptime F: type) Writer.Error!void {
+    try w.print("\n\nclass {s}:\n", .{short_name(F)});
+    const info = @typeInfo(F).@"struct";
+    inline for (info.field_names, info.field_types) |name, T| {
+        if (T == bool) try w.print("    {s} = {d}\n", .{ comptime upper(name), @as(u64, 1) << @bitOffsetOf(F, name) });
     }
 }
 

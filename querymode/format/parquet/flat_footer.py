@@ -2,18 +2,18 @@
 
 The engine makes the blob from the file's own footer, checks it and draws its layout in
 wasm/src/format/parquet/footer.zig. It is what the footer cache keeps, so looking into it must cost
-next to nothing: the constructor reads 48 bytes and the frames, everything else waits until it is
+next to nothing: the constructor reads its header and the frames, everything else waits until it is
 asked for. Nothing here parses Thrift or judges statistics.
 """
 
 from __future__ import annotations
 
 import struct
-from enum import IntEnum
 from itertools import pairwise
 from typing import NamedTuple
 
-from querymode._abi import TypeTag
+from querymode import _abi
+from querymode._abi import FooterArray, FooterFlags, TypeTag
 from querymode.errors import error
 from querymode.types import decode_name, decode_type
 
@@ -24,59 +24,7 @@ if TYPE_CHECKING:
     from querymode.errors import QueryModeError
     from querymode.types import DataType
 
-MAGIC = b"QMPF"
-VERSION = 2
-
-_HEADER = struct.Struct("<4sBBH8IQ")
-#: So that every entry can be read as eight bytes.
-_PADDING = 8
-
-
-class Array(IntEnum):
-    """The arrays of the blob, in their order: per row group, per leaf, per chunk."""
-
-    FIRST_ROW = 0
-    GROUP_START = 1
-    COLUMN_ORDER = 2
-    START = 3
-    COMPRESSED_SIZE = 4
-    UNCOMPRESSED_SIZE = 5
-    EXTRA_VALUES = 6
-    DICTIONARY_SIZE = 7
-    NULL_COUNT = 8
-    NAN_COUNT = 9
-    COLUMN_INDEX_OFFSET = 10
-    COLUMN_INDEX_SIZE = 11
-    OFFSET_INDEX_OFFSET = 12
-    OFFSET_INDEX_SIZE = 13
-    BLOOM_OFFSET = 14
-    BLOOM_SIZE = 15
-    BOUNDS_OFFSET = 16
-    MIN_SIZE = 17
-    MAX_SIZE = 18
-    CODEC = 19
-    ENCODINGS = 20
-    FLAGS = 21
-    DICTIONARY_PAGES = 22
-    OTHER_PAGES = 23
-
-
-_ARRAY_COUNT = len(Array)
-
-DICTIONARY = 1 << 0
-#: Every data page is coded by the dictionary.
-ALL_DICTIONARY = 1 << 1
-MIN = 1 << 2
-MAX = 1 << 3
-MIN_EXACT = 1 << 4
-MAX_EXACT = 1 << 5
-HAS_NULL_COUNT = 1 << 6
-HAS_NAN_COUNT = 1 << 7
-#: The bounds are those of the deprecated fields.
-DEPRECATED = 1 << 8
-COLUMN_INDEX = 1 << 9
-OFFSET_INDEX = 1 << 10
-BLOOM = 1 << 11
+_HEADER = struct.Struct(_abi.FOOTER_HEADER_FORMAT)
 
 
 class Span(NamedTuple):
@@ -111,7 +59,7 @@ class Chunk(NamedTuple):
 
     @property
     def has_dictionary(self) -> bool:
-        return bool(self.flags & DICTIONARY)
+        return bool(self.flags & FooterFlags.DICTIONARY)
 
 
 class FlatFooter:
@@ -129,6 +77,7 @@ class FlatFooter:
         "file_size",
         "has_key_values",
         "leaf_count",
+        "records_start",
         "row_group_count",
         "tail",
         "tail_identity",
@@ -147,16 +96,17 @@ class FlatFooter:
         if len(blob) < _HEADER.size:
             raise _damaged("it is too short")
         magic, version, has_key_values, created_by_size, *numbers = _HEADER.unpack_from(blob)
-        if magic != MAGIC or version != VERSION:
+        if (magic, version) != (_abi.FOOTER_MAGIC, _abi.FOOTER_VERSION):
             raise _damaged("it does not begin like one")
         size, self.column_count, self.leaf_count, self.row_group_count = numbers[:4]
         columns_size, records_size, bounds_size, frames_size, self.file_size = numbers[4:]
         self.has_key_values = bool(has_key_values)
         self._created_by = _HEADER.size + frames_size
         self._columns = self._created_by + created_by_size
-        end = self._read_frames(_HEADER.size, self._columns + columns_size + records_size)
+        self.records_start = self._columns + columns_size
+        end = self._read_frames(_HEADER.size, self.records_start + records_size)
         self._bounds = end
-        if size != len(blob) or end + bounds_size + _PADDING != size:
+        if size != len(blob) or end + bounds_size + _abi.FOOTER_PADDING != size:
             raise _damaged("its sizes do not add up")
         self._fields: tuple[tuple[str, DataType], ...] | None = None
         self._leaf_ranges: tuple[range, ...] | None = None
@@ -165,7 +115,7 @@ class FlatFooter:
         """Per array: base, width, where it begins. Returns where the last one ends."""
         blob = self.blob
         groups, leaves = self.row_group_count, self.leaf_count
-        counts = (groups + 1, groups, leaves, *(groups * leaves,) * (_ARRAY_COUNT - 3))
+        counts = (groups + 1, groups, leaves, *(groups * leaves,) * (_abi.FOOTER_ARRAY_COUNT - 3))
         frames: list[int] = []  # flat: a tuple for each is work for the garbage collector
         for count in counts:
             if position >= self._created_by:
@@ -186,7 +136,12 @@ class FlatFooter:
 
     @property
     def row_count(self) -> int:
-        return self._value(Array.FIRST_ROW, self.row_group_count)
+        return self._value(FooterArray.FIRST_ROW, self.row_group_count)
+
+    @property
+    def column_bytes(self) -> bytes:
+        """Names and types of the top-level columns, as `fields` decodes them."""
+        return self.blob[self._columns : self.records_start]
 
     @property
     def fields(self) -> tuple[tuple[str, DataType], ...]:
@@ -216,16 +171,16 @@ class FlatFooter:
 
     def column_order(self, leaf: int) -> int:
         """0 undefined, 1 the type's, 2 IEEE 754 total order."""
-        return self._value(Array.COLUMN_ORDER, leaf)
+        return self._value(FooterArray.COLUMN_ORDER, leaf)
 
     # ---- row groups ----
 
     def first_row(self, row_group: int) -> int:
         """Rows of the file before the row group."""
-        return self._value(Array.FIRST_ROW, row_group)
+        return self._value(FooterArray.FIRST_ROW, row_group)
 
     def row_counts(self) -> list[int]:
-        firsts = self.values(Array.FIRST_ROW, 0, self.row_group_count + 1)
+        firsts = self.values(FooterArray.FIRST_ROW, 0, self.row_group_count + 1)
         return [end - first for first, end in pairwise(firsts)]
 
     # ---- chunks ----
@@ -235,34 +190,34 @@ class FlatFooter:
             raise IndexError((row_group, leaf))
         value = self._value
         index = row_group * self.leaf_count + leaf
-        flags = value(Array.FLAGS, index)
-        start = value(Array.GROUP_START, row_group) + value(Array.START, index)
-        first_row, end_row = value(Array.FIRST_ROW, row_group), value(Array.FIRST_ROW, row_group + 1)
+        flags = value(FooterArray.FLAGS, index)
+        start = value(FooterArray.GROUP_START, row_group) + value(FooterArray.START, index)
+        first_row, end_row = self.first_row(row_group), self.first_row(row_group + 1)
         low, high = self._bounds_of(flags, index)
         return Chunk(
-            codec=value(Array.CODEC, index),
+            codec=value(FooterArray.CODEC, index),
             start=start,
-            compressed_size=value(Array.COMPRESSED_SIZE, index),
-            uncompressed_size=value(Array.UNCOMPRESSED_SIZE, index),
-            value_count=end_row - first_row + _unzigzag(value(Array.EXTRA_VALUES, index)),
-            data_page_offset=start + value(Array.DICTIONARY_SIZE, index),
-            encodings=value(Array.ENCODINGS, index),
+            compressed_size=value(FooterArray.COMPRESSED_SIZE, index),
+            uncompressed_size=value(FooterArray.UNCOMPRESSED_SIZE, index),
+            value_count=end_row - first_row + _unzigzag(value(FooterArray.EXTRA_VALUES, index)),
+            data_page_offset=start + value(FooterArray.DICTIONARY_SIZE, index),
+            encodings=value(FooterArray.ENCODINGS, index),
             flags=flags,
-            dictionary_pages=value(Array.DICTIONARY_PAGES, index),
-            other_pages=value(Array.OTHER_PAGES, index),
-            column_index=self._span(Array.COLUMN_INDEX_OFFSET, index) if flags & COLUMN_INDEX else None,
-            offset_index=self._span(Array.OFFSET_INDEX_OFFSET, index) if flags & OFFSET_INDEX else None,
-            bloom=self._span(Array.BLOOM_OFFSET, index) if flags & BLOOM else None,
+            dictionary_pages=value(FooterArray.DICTIONARY_PAGES, index),
+            other_pages=value(FooterArray.OTHER_PAGES, index),
+            column_index=self._span(flags & FooterFlags.COLUMN_INDEX, FooterArray.COLUMN_INDEX_OFFSET, index),
+            offset_index=self._span(flags & FooterFlags.OFFSET_INDEX, FooterArray.OFFSET_INDEX_OFFSET, index),
+            bloom=self._span(flags & FooterFlags.BLOOM, FooterArray.BLOOM_OFFSET, index),
             min=low,
             max=high,
-            null_count=value(Array.NULL_COUNT, index) if flags & HAS_NULL_COUNT else None,
-            nan_count=value(Array.NAN_COUNT, index) if flags & HAS_NAN_COUNT else None,
+            null_count=value(FooterArray.NULL_COUNT, index) if flags & FooterFlags.NULL_COUNT else None,
+            nan_count=value(FooterArray.NAN_COUNT, index) if flags & FooterFlags.NAN_COUNT else None,
         )
 
     def chunk_values(self, array: int, leaf: int) -> list[int]:
         """One number of all chunks of a leaf, by row group, as the array has it: `START` is relative to
         `GROUP_START`, and what `FLAGS` denies is no number."""
-        if not (Array.START <= array < _ARRAY_COUNT and 0 <= leaf < self.leaf_count):
+        if not (FooterArray.START <= array < _abi.FOOTER_ARRAY_COUNT and 0 <= leaf < self.leaf_count):
             raise IndexError((array, leaf))
         return self.values(array, leaf, self.row_group_count, self.leaf_count)
 
@@ -284,18 +239,20 @@ class FlatFooter:
         position += index * width
         return base + int.from_bytes(self.blob[position : position + width], "little")
 
-    def _span(self, offset_array: int, index: int) -> Span:
+    def _span(self, is_there: int, offset_array: int, index: int) -> Span | None:
+        if not is_there:
+            return None
         return Span(self._value(offset_array, index), self._value(offset_array + 1, index))
 
     def _bounds_of(self, flags: int, index: int) -> tuple[bytes | None, bytes | None]:
-        if not flags & (MIN | MAX):
+        if not flags & (FooterFlags.MIN | FooterFlags.MAX):
             return None, None
-        start = self._bounds + self._value(Array.BOUNDS_OFFSET, index)
-        middle = start + (self._value(Array.MIN_SIZE, index) if flags & MIN else 0)
-        end = middle + (self._value(Array.MAX_SIZE, index) if flags & MAX else 0)
+        start = self._bounds + self._value(FooterArray.BOUNDS_OFFSET, index)
+        middle = start + (self._value(FooterArray.MIN_SIZE, index) if flags & FooterFlags.MIN else 0)
+        end = middle + (self._value(FooterArray.MAX_SIZE, index) if flags & FooterFlags.MAX else 0)
         return (
-            self.blob[start:middle] if flags & MIN else None,
-            self.blob[middle:end] if flags & MAX else None,
+            self.blob[start:middle] if flags & FooterFlags.MIN else None,
+            self.blob[middle:end] if flags & FooterFlags.MAX else None,
         )
 
 

@@ -9,16 +9,14 @@ What is cached is the flat footer (flat_footer.py), under the source's identity 
 
 from __future__ import annotations
 
-import struct
 from functools import partial
 
-from querymode._abi import FileFormat
+from querymode._abi import FOOTER_VERSION, FileFormat
 from querymode._call import check, claim, current
 from querymode.engine.one_task import engine_share, on_instance
 from querymode.errors import QueryModeError, error
 from querymode.format.footer_cache import DISK, default_cache
 from querymode.format.format import Format
-from querymode.format.parquet.flat_footer import VERSION as FLAT_VERSION
 from querymode.format.parquet.flat_footer import FlatFooter
 from querymode.store.fetch import IoGate, read_many
 from querymode.store.local import is_settled
@@ -44,7 +42,7 @@ MIB = 1 << 20
 
 TAIL_SIZE = Format.tail_size
 #: As the cache of footers knows it.
-KIND = str(FLAT_VERSION)
+KIND = str(FOOTER_VERSION)
 #: Behind the footer: its size (u32) and the magic.
 _END_SIZE = 8
 #: "PAR1", an empty footer and what follows it: nothing is shorter.
@@ -274,18 +272,15 @@ def _located(item: _Pending, failure: QueryModeError) -> QueryModeError:
 
 #: Files of one table mostly have the same columns: decoded once, kept once.
 _fields: VipCache[Fields] = VipCache(16 * MIB, 1024)
-#: See format/parquet/flat_footer.py: where the size of the columns stands.
-_COLUMNS_SIZE = struct.Struct("<24xI")
 
 
 def _flat(blob: bytes) -> FlatFooter:
     footer = FlatFooter(blob)
-    (size,) = _COLUMNS_SIZE.unpack_from(blob)
-    columns = blob[footer._columns : footer._columns + size]
+    columns = footer.column_bytes
     fields = _fields.get(columns)
     if fields is None:
         fields = _decode_fields(columns)
-        _fields.put(columns, fields, 2 * size + 256 * footer.column_count)
+        _fields.put(columns, fields, 2 * len(columns) + 256 * footer.column_count)
     footer._fields = fields
     return footer
 

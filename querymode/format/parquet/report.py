@@ -6,15 +6,13 @@ the engine, as they are for pruning. Nothing here formats or decodes a column.
 
 from __future__ import annotations
 
-import struct
 from functools import partial
 
-from querymode._abi import FileFormat, TypeTag
+from querymode._abi import FileFormat, FooterArray, FooterFlags, TypeTag
 from querymode._call import deadline
 from querymode.engine.one_task import on_instance
 from querymode.engine.open_files import open_file
 from querymode.errors import QueryModeError, error
-from querymode.format.parquet.flat_footer import ALL_DICTIONARY, MAX, MIN, Array
 from querymode.qmcb import column_values, columnar_batch_to_rows, decode_columnar_batch
 from querymode.store.fetch import IoGate
 from querymode.store.source import Touched
@@ -86,16 +84,12 @@ class SchemaNode:
         return found
 
 
-#: See format/parquet/flat_footer.py: where the size of the columns stands. Records follow them.
-_COLUMNS_SIZE = struct.Struct("<24xI")
-
-
 class _Records:
     """The records of a flat footer, one per node in preorder (wasm/src/format/parquet/footer.zig)."""
 
     def __init__(self, footer: FlatFooter) -> None:
         self.blob = footer.blob
-        self.position = footer._columns + _COLUMNS_SIZE.unpack_from(footer.blob)[0]
+        self.position = footer.records_start
         self.leaves: list[SchemaNode] = []
 
     def read(self, name: str, data_type: DataType, parent: SchemaNode | None = None) -> SchemaNode:
@@ -180,9 +174,9 @@ class FileReport:
             "number": number,
             "row_count": footer.first_row(number + 1) - footer.first_row(number),
             "first_row": footer.first_row(number),
-            "offset": footer.values(Array.GROUP_START, number, 1)[0],
-            "compressed_size": sum(footer.values(Array.COMPRESSED_SIZE, first_chunk, count)),
-            "uncompressed_size": sum(footer.values(Array.UNCOMPRESSED_SIZE, first_chunk, count)),
+            "offset": footer.values(FooterArray.GROUP_START, number, 1)[0],
+            "compressed_size": sum(footer.values(FooterArray.COMPRESSED_SIZE, first_chunk, count)),
+            "uncompressed_size": sum(footer.values(FooterArray.UNCOMPRESSED_SIZE, first_chunk, count)),
         }
 
     # ---- column chunks ----
@@ -205,7 +199,7 @@ class FileReport:
             "nan_count": chunk.nan_count,
             **self._statistics(row_group, leaf, chunk.flags),
             "dictionary_size": chunk.data_page_offset - chunk.start if has_dictionary else None,
-            "is_all_dictionary": bool(chunk.flags & ALL_DICTIONARY),
+            "is_all_dictionary": bool(chunk.flags & FooterFlags.ALL_DICTIONARY),
             "column_index": _span(chunk.column_index),
             "offset_index": _span(chunk.offset_index),
             "bloom_filter": _span(chunk.bloom),
@@ -216,7 +210,8 @@ class FileReport:
         if leaf not in self._bounds:
             self.load_bounds([leaf])
         known = self._bounds[leaf][row_group]
-        stated, used = bool(flags & (MIN | MAX)), known["min"] is not None or known["max"] is not None
+        stated = bool(flags & (FooterFlags.MIN | FooterFlags.MAX))
+        used = known["min"] is not None or known["max"] is not None
         return {
             "bounds": "none" if not stated else "used" if used else "not trusted",
             "min": known["min"],

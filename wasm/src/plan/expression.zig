@@ -36,9 +36,7 @@ const Scalar = schema.Scalar;
 
 pub const Error = error{ Cancelled, OutOfMemory, OutOfRange, NotSupported };
 
-/// Rows in flight between operators. Small enough for the second-level cache, large enough that
-/// the cost of walking an expression tree disappears.
-pub const chunk_rows: u32 = 16_384;
+pub const chunk_rows = abi.chunk_rows;
 
 /// Rows of a chunk that is only reduced, where the cost of a chunk shows: a few microseconds' work.
 pub const reduce_rows: u32 = 1 << 17;

@@ -11,6 +11,7 @@
 //! cannot be right. The rows of the file are those of its row groups: some writers put 0 into
 //! FileMetaData.
 const std = @import("std");
+const abi = @import("../../abi.zig");
 const bound_cut = @import("bound_cut.zig");
 const footer = @import("footer.zig");
 const Arena = @import("../../core/arena.zig").Arena;
@@ -32,7 +33,7 @@ const Reader = thrift.Reader;
 pub const Error = error{ InvalidFormat, NotSupported, OutOfMemory, Cancelled };
 
 /// The chunk's entry of each array from `Array.start` on.
-const Row = [Array.chunk_count]u64;
+const Row = [footer.chunk_array_count]u64;
 
 // Which fields are read, by id.
 const file_kinds = [_]Kind{ .none, .none, .list, .none, .list, .list, .binary, .list, .structure, .binary };
@@ -330,7 +331,7 @@ fn misses_dictionary_headers(created_by: []const u8) bool {
 }
 
 inline fn at(row: anytype, array: Array) @TypeOf(&row[0]) {
-    return &row[@as(usize, @backingInt(array)) - Array.chunk_first];
+    return &row[@as(usize, @backingInt(array)) - footer.chunk_array_first];
 }
 
 // ---- writing ----
@@ -411,7 +412,7 @@ const Plan = struct {
     records_size: u64 = 0,
     frames_size: u64 = 0,
     arrays_size: u64 = 0,
-    ranges: [Array.count]Range = @splat(.{}),
+    ranges: [footer.array_count]Range = @splat(.{}),
 
     fn group_count(self: *const Plan) u32 {
         return @intCast(self.parser.group_starts.items.len);
@@ -426,7 +427,7 @@ const Plan = struct {
     }
 
     fn width(self: *const Plan, array: Array) u8 {
-        return @max(self.ranges[@backingInt(array)].width(), array.width_min());
+        return @max(self.ranges[@backingInt(array)].width(), footer.width_min(array));
     }
 
     fn size(self: *const Plan) u64 {
@@ -439,7 +440,7 @@ const Plan = struct {
         self.ranges[@backingInt(Array.group_start)] = .of(self.parser.group_starts.items);
         self.ranges[@backingInt(Array.column_order)] = .of(self.orders);
         for (self.parser.rows.items) |*row| self.measure_row(row);
-        for (0..Array.count) |number| {
+        for (0..footer.array_count) |number| {
             const array: Array = @fromBackingInt(@intCast(number));
             self.frames_size += 1 + byte_width(self.base(array));
             self.arrays_size += footer.array_size(array, self.group_count(), self.leaf_count(), self.width(array)) catch unreachable;
@@ -448,9 +449,9 @@ const Plan = struct {
 
     fn measure_row(self: *Plan, row: *const Row) void {
         const flags: Flags = @bitCast(@as(u16, @intCast(at(row, .flags).*)));
-        inline for (Array.chunk_first..Array.count) |number| {
+        inline for (footer.chunk_array_first..footer.array_count) |number| {
             const array: Array = @fromBackingInt(number);
-            if (flags.has(array.required())) self.ranges[number].include(at(row, array).*);
+            if (footer.has_all(flags, footer.required(array))) self.ranges[number].include(at(row, array).*);
         }
     }
 };
@@ -462,14 +463,14 @@ const Writer = struct {
     fn all(self: *Writer, plan: *const Plan) void {
         const parser = plan.parser;
         self.header(plan);
-        for (0..Array.count) |number| self.frame(plan, @fromBackingInt(@intCast(number)));
+        for (0..footer.array_count) |number| self.frame(plan, @fromBackingInt(@intCast(number)));
         self.bytes(plan.created_by);
         for (plan.tree.nodes) |*node| self.column(node);
         for (plan.tree.nodes) |*node| self.records(node, plan.tree.leaves);
         self.array(plan, .first_row, parser.first_rows.items);
         self.array(plan, .group_start, parser.group_starts.items);
         self.array(plan, .column_order, plan.orders);
-        for (Array.chunk_first..Array.count) |number| {
+        for (footer.chunk_array_first..footer.array_count) |number| {
             self.chunk_array(plan, @fromBackingInt(@intCast(number)), parser.rows.items);
         }
         self.bytes(parser.bounds.items);
@@ -477,19 +478,19 @@ const Writer = struct {
     }
 
     fn header(self: *Writer, plan: *const Plan) void {
-        self.bytes(footer.magic);
-        self.int(u8, footer.version);
-        self.int(u8, @intFromBool(plan.parser.has_key_values));
-        self.int(u16, @intCast(plan.created_by.len));
-        self.int(u32, @intCast(self.target.len));
-        self.int(u32, @intCast(plan.tree.nodes.len));
-        self.int(u32, plan.leaf_count());
-        self.int(u32, plan.group_count());
-        self.int(u32, @intCast(plan.columns_size));
-        self.int(u32, @intCast(plan.records_size));
-        self.int(u32, @intCast(plan.parser.bounds.items.len));
-        self.int(u32, @intCast(plan.frames_size));
-        self.int(u64, plan.parser.file_size);
+        self.bytes(std.mem.asBytes(&abi.FooterHeader{
+            .has_key_values = @intFromBool(plan.parser.has_key_values),
+            .created_by_size = @intCast(plan.created_by.len),
+            .size = @intCast(self.target.len),
+            .column_count = @intCast(plan.tree.nodes.len),
+            .leaf_count = plan.leaf_count(),
+            .row_group_count = plan.group_count(),
+            .columns_size = @intCast(plan.columns_size),
+            .records_size = @intCast(plan.records_size),
+            .bounds_size = @intCast(plan.parser.bounds.items.len),
+            .frames_size = @intCast(plan.frames_size),
+            .file_size = plan.parser.file_size,
+        }));
         assert(self.position == footer.header_size);
     }
 
@@ -548,10 +549,10 @@ const Writer = struct {
     fn chunk_array(self: *Writer, plan: *const Plan, array_tag: Array, rows: []const Row) void {
         const base = plan.base(array_tag);
         const width = plan.width(array_tag);
-        const required = array_tag.required();
+        const required = footer.required(array_tag);
         if (width != 0) for (rows) |*row| {
             const flags: Flags = @bitCast(@as(u16, @intCast(at(row, .flags).*)));
-            self.entry(width, if (flags.has(required)) at(row, array_tag).* - base else 0);
+            self.entry(width, if (footer.has_all(flags, required)) at(row, array_tag).* - base else 0);
         };
     }
 };

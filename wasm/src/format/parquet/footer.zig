@@ -2,19 +2,7 @@
 //! `flatten` makes it from Thrift (flatten.zig); the engine and the host (querymode/format/parquet/flat_footer.py)
 //! read it in place, and it is what the footer cache keeps in memory and on disk.
 //!
-//!      0  "QMPF"
-//!      4  u8  version
-//!      5  u8  bit 0: the file had key-value metadata (which is not kept)
-//!      6  u16 bytes of created_by
-//!      8  u32 bytes of all this
-//!     12  u32 top-level columns
-//!     16  u32 leaves
-//!     20  u32 row groups
-//!     24  u32 bytes of columns
-//!     28  u32 bytes of records
-//!     32  u32 bytes of bounds
-//!     36  u32 bytes of frames
-//!     40  u64 bytes of the Parquet file
+//!      0  FooterHeader (abi.zig)
 //!     48  frames      one per array: u8 (width | base width << 4), base in that many bytes
 //!         created_by  cut to 200 bytes
 //!         columns     per top-level column: u16 name length, name, type (wire form of core/schema.zig)
@@ -51,101 +39,44 @@ pub const flatten = @import("flatten.zig").flatten;
 
 pub const Error = error{ InvalidFormat, OutOfMemory };
 
-pub const magic = "QMPF";
-pub const version = 2;
-pub const header_size = 48;
-pub const padding = 8;
+pub const header_size = @sizeOf(abi.FooterHeader);
+pub const padding = abi.footer_padding;
 /// Behind a Parquet footer: its size and "PAR1".
 pub const tail_size = 8;
 pub const created_by_size_max = 200;
 /// No file is larger, so that sums of an offset and a size never overflow.
 pub const file_size_max: u64 = 1 << 60;
 
-pub const Array = enum(u8) {
-    // Per row group, and one more for the end.
-    first_row,
-    // Per row group.
-    /// The smallest start of its chunks.
-    group_start,
-    // Per leaf.
-    column_order,
-    // Per chunk.
-    /// Relative to the row group's.
-    start,
-    compressed_size,
-    uncompressed_size,
-    /// Values less the row group's rows, zigzag: 0 where nothing repeats.
-    extra_values,
-    /// From the start to the first data page.
-    dictionary_size,
-    null_count,
-    nan_count,
-    column_index_offset,
-    column_index_size,
-    offset_index_offset,
-    offset_index_size,
-    bloom_offset,
-    /// 0: not known.
-    bloom_size,
-    /// The minimum; the maximum is right behind it.
-    bounds_offset,
-    min_size,
-    max_size,
-    codec,
-    encodings,
-    flags,
-    /// Data pages that the dictionary codes, and others, where encoding_stats lists both; else 0.
-    dictionary_pages,
-    other_pages,
+pub const Array = abi.FooterArray;
+pub const array_count = abi.footer_array_count;
+pub const chunk_array_first = @backingInt(Array.start);
+pub const chunk_array_count = array_count - chunk_array_first;
 
-    pub const count = @typeInfo(Array).@"enum".field_names.len;
-    pub const chunk_first = @backingInt(Array.start);
-    pub const chunk_count = count - chunk_first;
+/// Which flags an entry needs to mean anything.
+pub fn required(array: Array) Flags {
+    return switch (array) {
+        .null_count => .{ .null_count = true },
+        .nan_count => .{ .nan_count = true },
+        .column_index_offset, .column_index_size => .{ .column_index = true },
+        .offset_index_offset, .offset_index_size => .{ .offset_index = true },
+        .bloom_offset, .bloom_size => .{ .bloom = true },
+        .min_size => .{ .min = true },
+        .max_size => .{ .max = true },
+        else => .{},
+    };
+}
 
-    /// Which flags an entry needs to mean anything.
-    pub fn required(self: Array) Flags {
-        return switch (self) {
-            .null_count => .{ .null_count = true },
-            .nan_count => .{ .nan_count = true },
-            .column_index_offset, .column_index_size => .{ .column_index = true },
-            .offset_index_offset, .offset_index_size => .{ .offset_index = true },
-            .bloom_offset, .bloom_size => .{ .bloom = true },
-            .min_size => .{ .min = true },
-            .max_size => .{ .max = true },
-            else => .{},
-        };
-    }
+/// These take bytes for every row group and every chunk, so that a small blob cannot claim many.
+pub fn width_min(array: Array) u8 {
+    return if (array == .first_row or array == .start) 1 else 0;
+}
 
-    /// These take bytes for every row group and every chunk, so that a small blob cannot claim many.
-    pub fn width_min(self: Array) u8 {
-        return if (self == .first_row or self == .start) 1 else 0;
-    }
-};
+pub const Flags = abi.FooterFlags;
 
-/// What a chunk has. Those that differ from chunk to chunk come first: the others then go into the
-/// base and an entry takes one byte.
-pub const Flags = packed struct(u16) {
-    dictionary: bool = false,
-    /// Every data page is coded by the dictionary (encoding_stats says so).
-    all_dictionary: bool = false,
-    min: bool = false,
-    max: bool = false,
-    min_exact: bool = false,
-    max_exact: bool = false,
-    null_count: bool = false,
-    nan_count: bool = false,
-    /// The bounds are those of the deprecated fields 1 and 2.
-    deprecated: bool = false,
-    column_index: bool = false,
-    offset_index: bool = false,
-    bloom: bool = false,
-    unused: u4 = 0,
-
-    pub fn has(self: Flags, other: Flags) bool {
-        const bits: u16 = @bitCast(other);
-        return @as(u16, @bitCast(self)) & bits == bits;
-    }
-};
+pub fn has_all(flags: Flags, wanted: Flags) bool {
+    const bits: u16 = @bitCast(wanted);
+    return @as(u16, @bitCast(flags)) & bits == bits;
+}
 
 pub const ColumnOrder = statistics_module.ColumnOrder;
 
@@ -202,7 +133,7 @@ pub const FlatFooter = struct {
     columns: []const u8,
     records: []const u8,
     bounds: []const u8,
-    frames: [Array.count]Frame,
+    frames: [array_count]Frame,
 
     /// `blob` stays the caller's and must outlive the result.
     pub fn init(blob: []const u8) error{InvalidFormat}!FlatFooter {
@@ -392,7 +323,7 @@ pub const FlatFooter = struct {
         end: usize,
     ) error{InvalidFormat}!void {
         for (begin..end) |index| {
-            if (!self.flags_at(index).has(wanted)) continue;
+            if (!has_all(self.flags_at(index), wanted)) continue;
             const offset = self.value(offset_array, index);
             const size = self.value(size_array, index);
             if (offset > self.file_size or size > self.file_size - offset) return error.InvalidFormat;
@@ -422,37 +353,30 @@ fn damaged() error{InvalidFormat} {
 /// Cuts the blob into its parts; what they say is checked later.
 fn read_parts(blob: []const u8) error{InvalidFormat}!FlatFooter {
     var cursor: Cursor = .init(blob);
-    if (!std.mem.eql(u8, try cursor.read_bytes(4), magic)) return error.InvalidFormat;
-    if (try cursor.read_int(u8) != version) return error.InvalidFormat;
-    const has_key_values = try cursor.read_flag();
-    const created_by_size = try cursor.read_int(u16);
-    if (try cursor.read_int(u32) != blob.len) return error.InvalidFormat;
+    const header = std.mem.bytesToValue(abi.FooterHeader, (try cursor.read_bytes(header_size))[0..header_size]);
+    if (header.magic != abi.footer_magic or header.version != abi.footer_version) return error.InvalidFormat;
+    if (header.has_key_values > 1 or header.size != blob.len) return error.InvalidFormat;
+    if (header.file_size > file_size_max) return error.InvalidFormat;
     var self: FlatFooter = undefined;
     self.bytes = blob;
-    self.has_key_values = has_key_values;
-    self.column_count = try cursor.read_int(u32);
-    self.leaf_count = try cursor.read_int(u32);
-    self.row_group_count = try cursor.read_int(u32);
-    const columns_size = try cursor.read_int(u32);
-    const records_size = try cursor.read_int(u32);
-    const bounds_size = try cursor.read_int(u32);
-    const frames_size = try cursor.read_int(u32);
-    self.file_size = try cursor.read_int(u64);
-    if (self.file_size > file_size_max) return error.InvalidFormat;
-    assert(cursor.position == header_size);
-    var frames: Cursor = .init(try cursor.read_bytes(frames_size));
-    self.created_by = try cursor.read_bytes(created_by_size);
-    self.columns = try cursor.read_bytes(columns_size);
-    self.records = try cursor.read_bytes(records_size);
+    self.has_key_values = header.has_key_values == 1;
+    self.column_count = header.column_count;
+    self.leaf_count = header.leaf_count;
+    self.row_group_count = header.row_group_count;
+    self.file_size = header.file_size;
+    var frames: Cursor = .init(try cursor.read_bytes(header.frames_size));
+    self.created_by = try cursor.read_bytes(header.created_by_size);
+    self.columns = try cursor.read_bytes(header.columns_size);
+    self.records = try cursor.read_bytes(header.records_size);
     for (&self.frames, 0..) |*frame, number| {
         const array: Array = @fromBackingInt(@intCast(number));
         frame.* = try read_frame(&frames);
-        if (frame.width < array.width_min()) return error.InvalidFormat;
+        if (frame.width < width_min(array)) return error.InvalidFormat;
         frame.position = cursor.position;
         _ = try cursor.read_bytes(try array_size(array, self.row_group_count, self.leaf_count, frame.width));
     }
     if (frames.remaining() != 0) return error.InvalidFormat;
-    self.bounds = try cursor.read_bytes(bounds_size);
+    self.bounds = try cursor.read_bytes(header.bounds_size);
     if (cursor.remaining() != padding) return error.InvalidFormat;
     return self;
 }
