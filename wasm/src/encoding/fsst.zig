@@ -164,7 +164,7 @@ const words = [_][]const u8{ "the ", "quick", "brownish", "x", "fo" };
 fn expect_decoded(expected: []const u8, codes: []const u8) !void {
     const table: Table = try .parse(&write_table(&words, true));
     var target: [256]u8 = @splat(0xEE);
-    const size = try table.decode(codes, target[0..Table.room(codes.len)]);
+    const size = try table.decode(codes, target[0..@intCast(Table.room(codes.len))]);
     try testing.expectEqualStrings(expected, target[0..size]);
     try testing.expectEqual(expected.len, table.decoded_size(codes));
 }
@@ -228,7 +228,7 @@ test "a text of many pieces" {
     @memset(codes, 3);
     codes[stride - 1] = 255;
     codes[stride] = 'y';
-    const target = try testing.allocator.alloc(u8, Table.room(codes.len));
+    const target = try testing.allocator.alloc(u8, @intCast(Table.room(codes.len)));
     defer testing.allocator.free(target);
     const table: Table = try .parse(&write_table(&words, true));
     try testing.expectEqual(codes.len - 1, try table.decode(codes, target));
