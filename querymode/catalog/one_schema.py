@@ -10,7 +10,9 @@ from querymode._abi import TypeTag
 from querymode.catalog import hive
 from querymode.errors import error
 from querymode.schema import Schema
-from querymode.table.stored import CONSTANT, MISSING
+from querymode.table.places import MISSING
+from querymode.table.places import column as place_of
+from querymode.table.places import constant as constant_of
 from querymode.types import NULL
 
 TYPE_CHECKING = False
@@ -127,7 +129,7 @@ class Union:
         for column, (name, data_type) in enumerate(fields):
             index = column if len(self._members) == 1 else self._index[name]
             if data_type == self._types[index]:
-                places[index] = column.to_bytes(4, "little")
+                places[index] = place_of(column)
         return (*places, *self._hidden_places(fields))
 
     def _hidden_places(self, fields: Fields) -> list[bytes]:
@@ -137,7 +139,7 @@ class Union:
         numbers: dict[str, bytes] = {}
         for number, (name, data_type) in enumerate(structure_fields(fields), len(fields)):
             if self._hidden.get(name) == data_type:
-                numbers.setdefault(name, number.to_bytes(4, "little"))
+                numbers.setdefault(name, place_of(number))
         return [numbers.get(name, MISSING) for name in self._hidden]
 
     def _with_constants(
@@ -158,7 +160,7 @@ class Union:
     def _constant(self, key: str, text: str | None, member: Member) -> bytes:
         constant = self._constants.get((key, text))
         if constant is None:
-            constant = CONSTANT + hive.encode_constant(text, self._partitions[key], key, member.name)
+            constant = constant_of(hive.encode_constant(text, self._partitions[key], key, member.name))
             self._constants[key, text] = constant
         return constant
 

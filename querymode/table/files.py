@@ -24,7 +24,7 @@ from typing import NamedTuple, overload
 from querymode._abi import FileFormat
 from querymode.errors import error
 from querymode.table.memory import cut_lanes
-from querymode.table.stored import CONSTANT, MISSING, StoredTable
+from querymode.table.stored import StoredTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class FragmentFile(NamedTuple):
 
 class TableFile:
     """A fragment. `files`: those with data first, by the numbers that its reader in the engine has for them.
-    `places`: for every column of the table, where it comes from."""
+    `places`: for every column of the table, where it comes from (places.py)."""
 
     __slots__ = ("files", "footer", "places")
 
@@ -384,6 +384,31 @@ class FileTable(StoredTable):
         return found if any(found) else b""
 
 
+class SomeFragments:
+    """Of fragments that are made when they are asked for some, side by side, counted from 0."""
+
+    __slots__ = ("_all", "_numbers")
+
+    def __init__(self, all: Fragments, numbers: range) -> None:
+        self._all = all
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __iter__(self) -> Iterator[TableFile]:
+        return map(self._all.__getitem__, self._numbers)
+
+    @overload
+    def __getitem__(self, number: int, /) -> TableFile: ...
+    @overload
+    def __getitem__(self, numbers: slice, /) -> Fragments: ...
+    def __getitem__(self, number: int | slice, /) -> TableFile | Fragments:
+        if isinstance(number, slice):
+            return SomeFragments(self._all, self._numbers[number])
+        return self._all[self._numbers[number]]
+
+
 class _Replaced:
     """Fragments with other columns: `places` are their numbers in the fragments below."""
 
@@ -432,19 +457,3 @@ def _runs(rows: list[int]) -> bytes:
         else:
             found += (row, row + 1)
     return struct.pack(f"<{len(found)}I", *found)
-
-
-def is_missing(place: bytes) -> bool:
-    """Whether the column is NULL in all rows there."""
-    return place == MISSING or (place[:4] == CONSTANT and _is_null_constant(place))
-
-
-def is_constant(place: bytes) -> bool:
-    return place[:4] == CONSTANT
-
-
-def _is_null_constant(place: bytes) -> bool:
-    from querymode.types import decode_type
-
-    _, position = decode_type(place, 4)
-    return place[position] == 1

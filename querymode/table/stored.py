@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from copy import copy
 
-from querymode import _abi
 from querymode.errors import error
 from querymode.table.table import Table
 
@@ -23,12 +22,6 @@ if TYPE_CHECKING:
     from querymode._abi import FileFormat
     from querymode.schema import Schema
     from querymode.types import DataType
-
-
-#: Where a column of the table comes from in a file, as the engine reads it (wasm/src/scan/request.zig).
-CONSTANT = _abi.PLACE_CONSTANT.to_bytes(4, "little")
-MISSING = _abi.PLACE_MISSING.to_bytes(4, "little")
-UNKNOWN = _abi.PLACE_UNKNOWN.to_bytes(4, "little")
 
 
 class StoredTable(Table):

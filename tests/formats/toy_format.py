@@ -20,7 +20,8 @@ from querymode.schema import Schema
 from querymode.store.fetch import read_many
 from querymode.store.open import open_source
 from querymode.table.evidence import KnownValues, ManifestEvidence
-from querymode.table.files import Cuts, Deleted, FileRole, FileTable, FragmentFile, TableFile
+from querymode.table.files import Cuts, Deleted, FileRole, FileTable, FragmentFile, SomeFragments, TableFile
+from querymode.table.places import column
 from querymode.types import FLOAT64, INT32, INT64
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Fragments(Deleted):
         columns = [struct.pack("<BBH", file, TYPES[kind].tag, at) for _, kind, file, at in head["fields"]]
         widths = struct.pack("<II", *head["widths"])
         self.described = struct.pack("<I", len(columns)) + b"".join(columns) + widths
-        self.places = [number.to_bytes(4, "little") for number in range(len(columns))]
+        self.places = [column(number) for number in range(len(columns))]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -65,7 +66,7 @@ class Fragments(Deleted):
 
     def __getitem__(self, number: Any, /) -> Any:
         if isinstance(number, slice):
-            return [self[one] for one in range(*number.indices(len(self)))]
+            return SomeFragments(self, range(*number.indices(len(self))))
         self.made.append(number)
         files = [self._file(number, "a"), self._file(number, "b")]
         if self.gone[number]:

@@ -24,7 +24,7 @@ from querymode.format.footer_cache import FooterCache
 from querymode.format.parquet import footer
 from querymode.store.options import StoreOptions
 from querymode.table.files import FileTable
-from querymode.table.stored import CONSTANT, MISSING
+from querymode.table.places import MISSING, is_constant
 from querymode.types import decode_type
 from tests.parquet_tables import open_table
 from tests.raises import raises_code
@@ -59,7 +59,7 @@ def names(table: FileTable, root: Path | str = "") -> list[str]:
 
 def value_of(place: bytes) -> str | None:
     """The text of a constant."""
-    assert place[:4] == CONSTANT
+    assert is_constant(place)
     data_type, position = decode_type(place, 4)
     assert str(data_type) == "utf8"
     return None if place[position] else place[position + 5 :].decode()

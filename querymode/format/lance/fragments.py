@@ -15,6 +15,7 @@ from array import array
 from bisect import bisect_right
 from collections import OrderedDict
 from itertools import accumulate
+from typing import overload
 
 from querymode._abi import FileFormat
 from querymode._call import claim
@@ -24,7 +25,7 @@ from querymode.format.footer_cache import default_cache
 from querymode.store.local import is_settled
 from querymode.store.location import display_name, scheme_of
 from querymode.store.open import open_source
-from querymode.table.files import Cuts, FragmentFile, LateFile, LateFooter, TableFile
+from querymode.table.files import Cuts, Deleted, FragmentFile, LateFile, LateFooter, SomeFragments, TableFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from querymode.store.fetch import IoGate
     from querymode.store.options import StoreOptions
     from querymode.store.source import ByteSource
+    from querymode.table.files import Fragments as Parts
 
 KIND = "lance footer 1"
 _ETAG_KIND = "lance etag 1"
@@ -105,7 +107,13 @@ class Fragments:
     def __iter__(self) -> Iterator[TableFile]:
         return map(self.__getitem__, range(len(self)))
 
-    def __getitem__(self, number: int, /) -> TableFile:
+    @overload
+    def __getitem__(self, number: int, /) -> TableFile: ...
+    @overload
+    def __getitem__(self, numbers: slice, /) -> Parts: ...
+    def __getitem__(self, number: int | slice, /) -> TableFile | Parts:
+        if isinstance(number, slice):
+            return SomeFragments(self, range(*number.indices(len(self))))
         if not 0 <= number < len(self):
             raise IndexError(number)
         with self._lock:
@@ -309,7 +317,7 @@ def _padded(data: bytes) -> bytes:
     return data + bytes(-len(data) % 8)
 
 
-class DeletedRows:
+class DeletedRows(Deleted):
     """Of fragments of Lance tables: lists of them lie in files of their own, which are read when a query comes to
     their fragments."""
 

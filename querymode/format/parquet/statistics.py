@@ -8,7 +8,7 @@ from querymode._abi import FileFormat
 from querymode.engine.one_task import outputs
 from querymode.engine.open_files import open_file
 from querymode.table.evidence import Evidence
-from querymode.table.files import is_constant, is_missing
+from querymode.table.places import is_constant, is_missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
