@@ -91,6 +91,13 @@ if TYPE_CHECKING:
         def write(self, frame: Any, file: BinaryIO) -> int:
             """Runs the query; returns how many rows were written."""
 
+    class Report(Protocol):
+        """What `querymode inspect` shows."""
+
+        def tree(self, columns: Sequence[str]) -> dict[str, Any]:
+            """Facts by their names; a fact may be a dict of facts, or a list of dicts with the same names.
+            `columns`: those that somebody wants to see; none: all of them."""
+
     class HasBlob(Protocol):
         @property
         def blob(self) -> bytes: ...
@@ -162,7 +169,8 @@ class Format:
         raise error("NOT_SUPPORTED", f"{self.title} files cannot be written yet")
 
     def report(self, table: Table) -> Any:
-        """What the files are made of, for `querymode inspect`."""
+        """What the files are made of, for `querymode inspect`: a Report, unless cli/inspect.py has a page for
+        the format."""
         from querymode.errors import error
 
         raise error("NOT_SUPPORTED", f"{self.title} files cannot be inspected yet")

@@ -8,13 +8,14 @@ from querymode.plan.snapshots import resolved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from querymode.format.parquet.report import TableReport
-    from querymode.format.text.report import TextTableReport
+    from typing import Any
+
     from querymode.frame.frame import DataFrame
 
 
-def report_of(frame: DataFrame) -> TableReport | TextTableReport:
-    """Of a table as it is now; a query, and a table in memory, have no files to tell of."""
+def report_of(frame: DataFrame) -> Any:
+    """What the format tells of a table as it is now (`Format.report`). Queries and tables in memory have no
+    files to tell of."""
     from querymode.format.registry import by_number
 
     with frame._session._call():
@@ -22,5 +23,4 @@ def report_of(frame: DataFrame) -> TableReport | TextTableReport:
     table = node.source if isinstance(node, Scan) else None
     if table is None or table.format is None:
         raise error("NOT_SUPPORTED", "only tables of files, as table() opens them, can be inspected")
-    report: TableReport | TextTableReport = by_number(table.format).report(table)
-    return report
+    return by_number(table.format).report(table)

@@ -6,15 +6,17 @@ The engine's half is in the module that tests have; this is users' half: paths, 
 from __future__ import annotations
 
 import ast
+import json
 import pickle
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import querymode
 from querymode import QueryMode, col
+from querymode.cli import main
 from querymode.engine import program
 from querymode.engine.pool import pool
 from querymode.format import registry
@@ -133,7 +135,35 @@ def test_parts_of_a_manifest(frame: DataFrame) -> None:
     later = frame._with(Scan(table.slice(range(1, 3)), frame._node.names)).filter(col("id") > 40_000)
     assert "1 row groups left" in later.explain()
     assert later.select("id").to_arrow()["id"].to_pylist() == [*range(40_001, 49_999)]
-    assert table.slice(range(0)).files == []
+    assert len(table.slice(range(0)).files) == 0
+
+
+def test_inspect(path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A format says what there is to see, and the command line shows it."""
+
+    class Report:
+        def __init__(self, table: FileTable) -> None:
+            self.table = table
+
+        def tree(self, columns: list[str]) -> dict[str, Any]:
+            counts = self.table.cuts.row_counts
+            return {
+                "rows": self.table.row_count,
+                "schema": [{"column": name, "type": str(kind)} for name, kind in self.table.schema],
+                "of the first": {"rows": counts[0], "deleted": True},
+            }
+
+    assert main(["inspect", str(path)]) == 1
+    assert "Toy files cannot be inspected yet" in capsys.readouterr().err
+    monkeypatch.setattr(Toy, "report", lambda self, table: Report(table))
+    assert main(["inspect", str(path)]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["rows", f"{len(LEFT):,}"]
+    assert lines[2:5] == [["schema"], ["column", "type"], ["------", "-------"]] and ["x", "float64"] in lines
+    assert lines[-3:] == [["of", "the", "first"], ["rows", "20,000"], ["deleted", "yes"]]
+    assert main(["inspect", "--json", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["of the first"] == {"rows": 20_000, "deleted": True}
+    assert main(["inspect", "--pages", str(path)]) == 1
 
 
 def test_other_formats_options_are_refused(path: Path) -> None:

@@ -94,7 +94,6 @@ KNOW_FORMATS = {
     "format.registry",
     "cli.inspect",
     "cli.inspect_text",
-    "frame.report",
     "table.text",
 }
 
