@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from querymode.store.local import FileIdentity
     from querymode.store.options import StoreOptions
     from querymode.store.source import ByteSource
+    from querymode.table.files import Opener
 
     #: A file, the folders that count for it, and what differs when it was changed.
     Mark = tuple[str, Sequence[str], object]
@@ -165,7 +166,7 @@ class Opening:
         opener = self._opener(file, source, footer)
         return FragmentFile(source.name, opener, source.identity, source.size)
 
-    def _opener(self, file: Found, source: ByteSource, footer: HasBlob | None) -> Callable[[], ByteSource]:
+    def _opener(self, file: Found, source: ByteSource, footer: HasBlob | None) -> Opener:
         if isinstance(source, LocalFile):
             identity = (source.identity, is_settled(source))
             assert self.format is not None
@@ -262,7 +263,7 @@ def _local_mark(source: ByteSource) -> object:
     return source.identity if is_settled(source) else object()
 
 
-def _same(source: ByteSource) -> ByteSource:
+def _same(source: ByteSource, gate: IoGate | None = None, /) -> ByteSource:
     return source
 
 
@@ -289,7 +290,7 @@ class _OpenAgain:
     def __reduce__(self) -> tuple[Any, ...]:
         return _opener_elsewhere, (self._path, self._options, self._known, self._read)
 
-    def __call__(self) -> ByteSource:
+    def __call__(self, gate: IoGate | None = None, /) -> ByteSource:
         identity, was_settled = self._known
         source = LocalFile(self._path, self._options.access)
         try:

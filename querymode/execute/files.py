@@ -18,7 +18,7 @@ from querymode.engine.open_files import open_file
 from querymode.errors import QueryModeError, error
 from querymode.store.fetch import GAP_MIN, coalesce
 from querymode.store.source import Touched
-from querymode.table.files import LateFile, LateFooter
+from querymode.table.files import LateFooter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,15 +107,11 @@ class FileReads:
         with turn:  # others need not wait for another machine's answer
             found = self._sources.get(key)
             if found is None:
-                found = self._open(number, part)
+                found = self.files[number].files[part].open(self.gate)
                 with self._lock:
                     self._sources[key] = found
                     self.is_remote = self.is_remote or not found.local
             return found
-
-    def _open(self, number: int, part: int) -> ByteSource:
-        opener = self.files[number].files[part].open
-        return opener.through(self.gate) if isinstance(opener, LateFile) else opener()
 
     def close(self, *, verify: bool) -> None:
         """Ends all reading. With `verify`: fails if a file was changed while it was read."""

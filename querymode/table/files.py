@@ -51,6 +51,12 @@ if TYPE_CHECKING:
         def tail_identity(self) -> object:
             """What the file must still be for that to be part of it."""
 
+    class Opener(Protocol):
+        """Opens a file for one query. Fails when it is no longer the file that the snapshot has."""
+
+        def __call__(self, gate: IoGate | None = None, /) -> ByteSource:
+            """`gate`: the query's, which what it costs is counted by."""
+
     class Fragments(Protocol):
         """By number. They may be made when they are asked for."""
 
@@ -64,20 +70,6 @@ if TYPE_CHECKING:
 
 #: Many small files share lanes: more of them balance no better.
 LANE_COUNT_MAX = 256
-
-
-class LateFile:
-    """Opens a file when a query comes to it, through the query's gate: what it costs is the query's."""
-
-    __slots__ = ()
-
-    def through(self, gate: IoGate) -> ByteSource:
-        raise NotImplementedError
-
-    def __call__(self) -> ByteSource:
-        from querymode.store.fetch import IoGate
-
-        return self.through(IoGate())
 
 
 class LateFooter:
@@ -109,8 +101,7 @@ class FragmentFile(NamedTuple):
 
     #: As people may see it: without credentials.
     location: str
-    #: Opens it for one query. Fails when it is no longer this file.
-    open: Callable[[], ByteSource]
+    open: Opener
     identity: Hashable = None
     size: int | None = None
     role: FileRole = FileRole.DATA

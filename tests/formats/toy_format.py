@@ -31,8 +31,13 @@ if TYPE_CHECKING:
     from querymode.format.format import Found, Opening
     from querymode.store.fetch import IoGate
     from querymode.store.options import StoreOptions
+    from querymode.store.source import ByteSource
 
 TYPES = {str(data_type): data_type for data_type in (INT64, INT32, FLOAT64)}
+
+
+def opened(path: str, options: StoreOptions, gate: IoGate | None = None, /) -> ByteSource:
+    return open_source(path, options)
 
 
 class Footer:
@@ -75,12 +80,12 @@ class Fragments(Deleted):
 
     def _file(self, number: int, ending: str, role: FileRole = FileRole.DATA) -> FragmentFile:
         path = f"{os.path.dirname(self.path)}/{number}.{ending}"
-        return FragmentFile(path, partial(open_source, path, self.options), role=role)
+        return FragmentFile(path, partial(opened, path, self.options), role=role)
 
     def bitmap(self, fragment: int, gate: IoGate, /) -> bytes:
         if not self.gone[fragment]:
             return b""
-        with self[fragment].files[2].open() as source:
+        with self[fragment].files[2].open(gate) as source:
             return gate.read(source, 0, source.size)
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from querymode.format.format import Found, Opening
     from querymode.format.lance.snapshot import Snapshot
+    from querymode.store.fetch import IoGate
     from querymode.table.stored import StoredTable
     from querymode.types import DataType
 
@@ -94,5 +95,5 @@ class _Fields:
         self.fields = fields
 
 
-def _no_file() -> Any:
+def _no_file(gate: IoGate | None = None, /) -> Any:
     raise AssertionError("a table is no file")

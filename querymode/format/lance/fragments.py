@@ -22,10 +22,11 @@ from querymode._call import claim
 from querymode.engine.one_task import on_instance
 from querymode.errors import QueryModeError, error
 from querymode.format.footer_cache import default_cache
+from querymode.store.fetch import IoGate
 from querymode.store.local import is_settled
 from querymode.store.location import display_name, scheme_of
 from querymode.store.open import open_source
-from querymode.table.files import Cuts, Deleted, FragmentFile, LateFile, LateFooter, SomeFragments, TableFile
+from querymode.table.files import Cuts, Deleted, FragmentFile, LateFooter, SomeFragments, TableFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from querymode.format.footer_cache import FooterCache
     from querymode.format.lance.manifest import DataFile, DeletionFile
     from querymode.format.lance.snapshot import Snapshot
-    from querymode.store.fetch import IoGate
     from querymode.store.options import StoreOptions
     from querymode.store.source import ByteSource
     from querymode.table.files import Fragments as Parts
@@ -151,7 +151,7 @@ def cuts_of(snapshots: Sequence[Snapshot]) -> Cuts:
     return Cuts(counts, firsts)
 
 
-class _DataFile(LateFile):
+class _DataFile:
     """Opens a data file for one query."""
 
     __slots__ = ("_file", "_path", "_shared", "_title", "name")
@@ -168,9 +168,9 @@ class _DataFile(LateFile):
         """As far as the manifest is to be believed."""
         return self._file.size if self._file.size and self._file.version >= (0, 3) else None
 
-    def through(self, gate: IoGate) -> ByteSource:
+    def __call__(self, gate: IoGate | None = None, /) -> ByteSource:
         try:
-            source = self._open(gate)
+            source = self._open(gate or IoGate())
         except QueryModeError as failure:
             if failure.code != "TABLE_NOT_FOUND":
                 raise
