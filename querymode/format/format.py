@@ -70,8 +70,8 @@ if TYPE_CHECKING:
 
         def inside(self, folder: Any, name: str) -> Iterator[Any]:
             """The files that lie directly in the folder of that name inside of a table's; none if there is no
-            such folder. Objects (`known`) come in the order of their names, a page at a time: whoever has seen
-            enough may stop, and no more is asked for."""
+            such folder. Objects (`known`) come in the order of their names, a page at a time: whoever has
+            seen enough may stop, and no more is asked for."""
 
         def identity(self, file: Any) -> object:
             """What a file is by now; equal to nothing where it may change without a trace."""

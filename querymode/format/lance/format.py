@@ -72,7 +72,7 @@ class Lance(Format):
         if found.manifest.rows_unknown:
             raise error(
                 "NOT_SUPPORTED",
-                f"{found.title} was written before manifests said how many rows there are, which is not read yet",
+                f"{found.title} does not say how many rows its fragments have, which is not read yet",
             )
         return found
 

@@ -102,7 +102,7 @@ class Fragments:
         self.__dict__.update(state, _lock=threading.Lock())
 
     def __len__(self) -> int:
-        return self._starts[-1]
+        return int(self._starts[-1])
 
     def __iter__(self) -> Iterator[TableFile]:
         return map(self.__getitem__, range(len(self)))
@@ -125,7 +125,7 @@ class Fragments:
 
     def place(self, number: int) -> tuple[Snapshot, int, int]:
         """Whose fragment it is, its number there, and the number of the table."""
-        table = bisect_right(self._starts, number) - 1
+        table: int = bisect_right(self._starts, number) - 1
         return self.snapshots[table], number - self._starts[table], table
 
     def _make(self, number: int) -> TableFile:
@@ -176,8 +176,8 @@ class _DataFile:
                 raise
             raise error(
                 "QUERY_FAILED",
-                f"{self.name}, a data file of {self._title}, is not there; the version may have been cleaned up "
-                "meanwhile: open the table again",
+                f"{self.name}, a data file of {self._title}, is not there; the version may have been cleaned "
+                "up meanwhile: open the table again",
                 table=self.name,
             ) from None
         # Sizes in manifests of the first version were never looked at, and some are wrong.
@@ -186,8 +186,8 @@ class _DataFile:
             source.close()
             raise error(
                 "INVALID_FORMAT",
-                f"{self.name} has {size:,} bytes, and {self._title} says {self.size:,}; the file is damaged or "
-                "was cut short",
+                f"{self.name} has {size:,} bytes, and {self._title} says {self.size:,}; the file is "
+                "damaged or was cut short",
                 table=self.name,
             )
         return source
@@ -318,8 +318,8 @@ def _padded(data: bytes) -> bytes:
 
 
 class DeletedRows(Deleted):
-    """Of fragments of Lance tables: lists of them lie in files of their own, which are read when a query comes to
-    their fragments."""
+    """Of fragments of Lance tables. Lists of them lie in files of their own, which are read when a query
+    comes to their fragments."""
 
     def __init__(self, fragments: Fragments) -> None:
         self._fragments = fragments
@@ -375,8 +375,8 @@ class DeletedRows(Deleted):
                 raise
             raise error(
                 "QUERY_FAILED",
-                f"{shown}, the deleted rows of a fragment of {snapshot.title}, is not there; the version may have "
-                "been cleaned up meanwhile: open the table again",
+                f"{shown}, the deleted rows of a fragment of {snapshot.title}, is not there; the version may "
+                "have been cleaned up meanwhile: open the table again",
                 table=shown,
             ) from None
         with source:
@@ -390,7 +390,7 @@ class DeletedRows(Deleted):
         if expected is not None and count != expected:
             raise error(
                 "INVALID_FORMAT",
-                f"{shown} lists {count:,} deleted rows, and {snapshot.title} says that there are {expected:,}",
+                f"{shown} lists {count:,} deleted rows, and {snapshot.title} says that it is {expected:,}",
                 table=shown,
             )
         claim(len(bits), "which rows of this table were deleted")
@@ -409,4 +409,5 @@ def _row_bits(instance: Instance, kind: int, data: bytes, rows: int) -> tuple[by
 def _deleted_count(snapshots: Sequence[Snapshot]) -> int | None:
     if any(snapshot.manifest.rows_unknown for snapshot in snapshots):
         return None
-    return sum(snapshot.manifest.deleted_count for snapshot in snapshots)
+    counts: list[int] = [snapshot.manifest.deleted_count for snapshot in snapshots]
+    return sum(counts)

@@ -1,7 +1,8 @@
 """The flat manifest of a Lance table, read in place.
 
-The engine makes the blob and draws its layout in wasm/src/format/lance/manifest.zig. A table may have a hundred
-thousand fragments: the constructor reads the header, arrays are views of the blob, and nothing here walks them.
+The engine makes the blob and draws its layout in wasm/src/format/lance/manifest.zig. A table may have a
+hundred thousand fragments: the constructor reads the header, arrays are views of the blob, and nothing here
+walks them.
 """
 
 from __future__ import annotations
@@ -134,6 +135,11 @@ class Manifest:
         "writer_flags",
     )
 
+    #: Rows that files have, and how many of them were deleted.
+    stored_count: int
+    deleted_count: int
+    fragment_count: int
+
     def __reduce__(self) -> tuple[type[Manifest], tuple[bytes]]:
         return Manifest, (self.blob,)
 
@@ -150,7 +156,6 @@ class Manifest:
         #: Where they begin in the file.
         self.index_section = _known(numbers[6])
         self.transaction_section = _known(numbers[7])
-        #: Rows that files have, and how many of them were deleted.
         self.stored_count, self.deleted_count = numbers[8:10]
         self.fragment_count, self.file_count, self.column_count = numbers[10:13]
         #: Some fragment does not say how many rows it has, or lost.
@@ -230,7 +235,7 @@ class Manifest:
         """Names and types of the top-level columns."""
         if self._fields is None:
             fields = []
-            position, size = self._span(Section.COLUMNS)
+            position, _ = self._span(Section.COLUMNS)
             for _ in range(self.column_count):
                 name, position = decode_name(self.blob, position)
                 data_type, position = decode_type(self.blob, position)
@@ -340,8 +345,8 @@ class Transaction(NamedTuple):
 
 
 class Index(NamedTuple):
-    """An index of the table. `fragments`: a Roaring bitmap of the ids of those that it covers; nothing is known
-    of others. `details`: a message of the type `kind`."""
+    """An index of the table. `fragments`: a Roaring bitmap of the ids of those that it covers; nothing is
+    known of others. `details`: a message of the type `kind`."""
 
     uuid: str
     dataset_version: int
@@ -361,13 +366,12 @@ class Index(NamedTuple):
 
     @classmethod
     def _parse(cls, reader: _Reader) -> Index:
-        raw, dataset_version, version, base = reader.unpack("<16sQiI")
-        digits = raw.hex()
+        digits = reader.take(16).hex()
+        dataset_version, version, base = reader.unpack("<QiI")
         uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
         fields = tuple(reader.unpack("<i")[0] for _ in range(reader.count()))
         name, kind, details, fragments = (reader.text() for _ in range(4))
         files = tuple((reader.text().decode(), reader.unpack("<Q")[0]) for _ in range(reader.count()))
-        kind_name = kind.decode(errors="replace")
         return cls(
             uuid,
             dataset_version,
@@ -375,7 +379,7 @@ class Index(NamedTuple):
             _base(base),
             fields,
             name.decode(),
-            kind_name,
+            kind.decode(errors="replace"),
             details,
             fragments,
             files,
@@ -391,7 +395,7 @@ class _Reader:
         self._blob = blob
         self._position = position
 
-    def unpack(self, layout: str) -> tuple[int, ...] | tuple[bytes, int, int, int]:
+    def unpack(self, layout: str) -> tuple[int, ...]:
         found = struct.unpack_from(layout, self._blob, self._position)
         self._position += struct.calcsize(layout)
         return found
@@ -402,7 +406,9 @@ class _Reader:
         return int(found)
 
     def text(self) -> bytes:
-        size = self.count()
+        return self.take(self.count())
+
+    def take(self, size: int) -> bytes:
         self._position += size
         return self._blob[self._position - size : self._position]
 

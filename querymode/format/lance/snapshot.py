@@ -161,8 +161,8 @@ def _part(opening: Opening, source: ByteSource, part: ManifestPart, position: in
     if size > min(_MANIFEST_SIZE_MAX, share // 2):
         raise error(
             "MEMORY_EXCEEDED",
-            f"{source.name} has {size:,} bytes to be read at once, which takes more than the {share:,} bytes that "
-            "memory= leaves; raise it",
+            f"{source.name} has {size:,} bytes to be read at once, which takes more than the {share:,} bytes "
+            "that memory= leaves; raise it",
         )
     held = len(source.tail) - (source.size - position)
     data = source.tail[held : held + size] if held >= 0 else opening.gate.read(source, position, size)

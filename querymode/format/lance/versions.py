@@ -74,8 +74,8 @@ def find(opening: Opening, folder: Found, number: int | None) -> Version:
         if newest is not None and counts_down != newest_first:
             raise error(
                 "INVALID_FORMAT",
-                f"{display_name(folder.path)} has manifests that are named in two ways, so that nobody can tell which "
-                "is the newest; remove those that were put there by mistake",
+                f"{display_name(folder.path)} has manifests that are named in two ways, so that nobody can "
+                "tell which is the newest; remove those that were put there by mistake",
             )
         newest_first = counts_down
         if found.number == number:
