@@ -285,6 +285,7 @@ class ManifestPart(IntEnum):
     MANIFEST = 0
     INDICES = 1
     TRANSACTION = 2
+    DATA_FILE = 3
 
 
 class RowList(IntEnum):

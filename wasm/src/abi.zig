@@ -458,8 +458,8 @@ pub const FileFormat = enum(u32) {
     toy = 255,
 };
 
-/// What `qm_manifest` reads: a table's manifest, or what else its file holds.
-pub const ManifestPart = enum(u32) { manifest = 0, indices = 1, transaction = 2 };
+/// What `qm_manifest` reads: a table's manifest, or what else its file holds; a file that is a table alone.
+pub const ManifestPart = enum(u32) { manifest = 0, indices = 1, transaction = 2, data_file = 3 };
 
 /// How a file lists deleted rows. `members` is a Roaring bitmap of anything: what lies behind the last bit that
 /// is asked for is left out, where rows that do not exist are an error.

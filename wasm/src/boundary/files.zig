@@ -76,6 +76,7 @@ fn manifest_part(format: u32, part: u32, address: u32, size: u32, out: u32) Erro
     const bytes = try input(address, size);
     try keep_answer(switch (wanted) {
         .manifest => try lance_manifest.flatten(arena.allocator(), bytes),
+        .data_file => try lance_manifest.of_data_file(arena.allocator(), bytes),
         .indices => try lance_sections.indices(arena.allocator(), bytes),
         .transaction => try lance_sections.transaction(arena.allocator(), bytes),
     });

@@ -153,6 +153,57 @@ pub fn flatten(arena: std.mem.Allocator, input: []const u8) Error![]const u8 {
     return parser.write();
 }
 
+/// The same of a data file alone, which says of itself what a manifest would: a table of one fragment.
+///
+///     input   u16 major │ u16 minor │ u32 columns │ u64 size of the file │ u32 size │ FileDescriptor
+///             FileDescriptor   1 schema {1 fields}  2 rows; it is the file's first global buffer
+pub fn of_data_file(arena: std.mem.Allocator, input: []const u8) Error![]const u8 {
+    @setRuntimeSafety(true);
+    if (input.len < 16) return refuse("a message is cut short", .{});
+    const major = std.mem.readInt(u16, input[0..2], .little);
+    const minor = std.mem.readInt(u16, input[2..4], .little);
+    const column_count = std.mem.readInt(u32, input[4..8], .little);
+    const file_size = std.mem.readInt(u64, input[8..16], .little);
+    var fields: std.ArrayList([]const u8) = .empty;
+    var rows: u64 = 0;
+    var descriptor: Message = .init(try framed(input[16..]));
+    while (try descriptor.next()) |field| switch (field.number) {
+        1 => {
+            var inner = try field.message();
+            while (try inner.next()) |part| if (part.number == 1) try fields.append(arena, try part.bytes());
+        },
+        2 => rows = try field.int(u64),
+        else => {},
+    };
+    if (rows > fragment_rows_max) return refuse("a data file claims {d} rows", .{rows});
+    const nodes = try schema.from_messages(arena, fields.items);
+    var entries: std.ArrayList(files_module.Entry) = .empty;
+    try add_columns(arena, &entries, nodes, major == 0 or minor == 0);
+    if (entries.items.len != column_count)
+        return refuse("a data file has {d} columns for fields that take {d}", .{ column_count, entries.items.len });
+    var parser: Parser = .{ .arena = arena, .pool = .{ .arena = arena } };
+    try parser.fragments.reserve(arena, 1);
+    try parser.files.reserve(arena, 1);
+    try parser.files.add(arena, &parser.pool, file_size, @as(u32, major) << 16 | minor, entries.items);
+    parser.fragments.append(&.{ .rows = rows, .deleted = 0, .size = file_size, .first_file = 0 });
+    try parser.finish(nodes);
+    return parser.write();
+}
+
+/// In version 2.0 every field has a column, later on those that hold values.
+fn add_columns(
+    arena: std.mem.Allocator,
+    entries: *std.ArrayList(files_module.Entry),
+    nodes: []const schema.Node,
+    every: bool,
+) Error!void {
+    for (nodes) |*node| {
+        const is_leaf = node.children.len == 0 or node.flags.blob;
+        if (every or is_leaf) try entries.append(arena, .{ .field = node.id, .column = @intCast(entries.items.len) });
+        if (!is_leaf) try add_columns(arena, entries, node.children, every);
+    }
+}
+
 /// A message with its size before it.
 pub fn framed(input: []const u8) Error![]const u8 {
     @setRuntimeSafety(true);
@@ -204,7 +255,11 @@ const Parser = struct {
             21, 23 => self.numbers.transaction_section = try field.int(u64),
             else => {},
         };
-        const nodes = try schema.from_messages(self.arena, fields.items);
+        try self.finish(try schema.from_messages(self.arena, fields.items));
+    }
+
+    /// Once all fragments are there.
+    fn finish(self: *Parser, nodes: []const schema.Node) Error!void {
         self.counts.columns = @intCast(nodes.len);
         try schema.write(&self.schema, self.arena, nodes);
         try schema.write_columns(&self.columns, self.arena, nodes);
@@ -651,6 +706,40 @@ test "what is refused" {
         .{ .fragments = &.{.{ .id = 0, .rows = 10, .deleted = 11 }} },
     };
     for (wrong) |manifest| try testing.expectError(error.InvalidFormat, flatten(memory, manifest.bytes(memory)));
+}
+
+test of_data_file {
+    var arena: Arena = .init(testing.allocator);
+    defer arena.deinit();
+    const memory = arena.allocator();
+    var inner: Writer = .init(memory);
+    const fields = [_]schema.TestField{
+        .{ .name = "id", .id = 0, .type = "int64" },
+        .{ .name = "p", .id = 1, .type = "struct" },
+        .{ .name = "x", .id = 2, .parent = 1, .type = "float" },
+    };
+    for (fields) |field| {
+        var message: Writer = .init(memory);
+        field.write_to(&message);
+        inner.message(1, &message);
+    }
+    var descriptor: Writer = .init(memory);
+    descriptor.message(1, &inner);
+    descriptor.int(2, 70_000);
+    const size = std.mem.toBytes(@as(u32, @intCast(descriptor.bytes().len)));
+    for ([_][2]u16{ .{ 2, 2 }, .{ 0, 3 } }) |file_version| {
+        const columns: u32 = if (file_version[0] == 0) 3 else 2;
+        const head = std.mem.toBytes(file_version) ++ std.mem.toBytes(columns) ++ std.mem.toBytes(@as(u64, 9000));
+        const input = try std.mem.concat(memory, u8, &.{ &head, &size, descriptor.bytes() });
+        const blob: Blob = .{ .bytes = try of_data_file(memory, input) };
+        try testing.expectEqual(70_000, blob.number("row_count"));
+        try expect_values(u32, blob, .first_file, &.{ 0, 1 });
+        const expected: []const i32 = if (columns == 3) &.{ 0, 0, 1, 1, 2, 2 } else &.{ 0, 0, 2, 1 };
+        try expect_values(i32, blob, .list_entries, expected);
+        input[4] += 1;
+        try testing.expectError(error.InvalidFormat, of_data_file(memory, input));
+    }
+    defer interrupt.forget();
 }
 
 test "claims of many rows take little memory" {

@@ -38,6 +38,22 @@ pub const Files = struct {
         return std.mem.indexOfScalar(u64, self.size.items[first..], 0) != null;
     }
 
+    /// One that has no name.
+    pub fn add(
+        self: *Files,
+        arena: std.mem.Allocator,
+        pool: *Pool,
+        size: u64,
+        version: u32,
+        entries: []const Entry,
+    ) Error!void {
+        self.path.appendAssumeCapacity(try pool.add(""));
+        self.size.appendAssumeCapacity(size);
+        self.base.appendAssumeCapacity(manifest.no_base);
+        self.version.appendAssumeCapacity(version);
+        self.list.appendAssumeCapacity(try self.lists.add(arena, entries));
+    }
+
     /// Returns its size.
     pub fn read(self: *Files, arena: std.mem.Allocator, pool: *Pool, message: Message) Error!u64 {
         @setRuntimeSafety(true);
@@ -131,6 +147,12 @@ pub const Lists = struct {
         const entries = try arena.alloc(Entry, self.fields.items.len);
         for (entries, self.fields.items, 0..) |*entry, field, i|
             entry.* = .{ .field = field, .column = if (is_legacy) -1 else self.columns.items[i] };
+        return self.add(arena, entries);
+    }
+
+    /// The number of a list that is known by its entries.
+    pub fn add(self: *Lists, arena: std.mem.Allocator, entries: []const Entry) Error!u32 {
+        @setRuntimeSafety(true);
         const found = try self.known.getOrPut(arena, std.mem.sliceAsBytes(entries));
         if (!found.found_existing) {
             found.value_ptr.* = @intCast(self.ends.items.len);
