@@ -53,6 +53,15 @@ def find(path: str, access: Access, said: Format | None = None) -> list[Found]:
     raise _failure(path, OSError(errno.ENOENT, ""))
 
 
+def named_table(path: str, access: Access) -> str | None:
+    """The folder of a table that is known by its name: `events` lies in `events.lance`."""
+    for format in registry.FORMATS:
+        folder = f"{path}.{format.name}"
+        if format.folder_sign is not None and _status(f"{folder}/{format.folder_sign}", access) is not None:
+            return folder
+    return None
+
+
 def _status(path: str, access: Access) -> os.stat_result | None:
     real = access.local(path)
     try:

@@ -132,10 +132,16 @@ def _find(where: object, opening: Opening, *, alone: bool = True) -> list[Found]
     path = absolute(os.fspath(where), options.root)
     scheme = scheme_of(path)
     if scheme in ("", "file"):
-        return local.find(local_path(path, options.root), options.access, opening.said)
+        place = local_path(path, options.root)
+        named = local.named_table(place, options.access) if _is_name(os.fspath(where)) else None
+        return local.find(named or place, options.access, opening.said)
     if scheme in ("s3", "s3a"):
         from querymode.catalog import s3
 
+        if _is_name(os.fspath(where)):
+            table = s3.named_table(path, options, opening.gate)
+            if table is not None:
+                return [table]
         found = s3.find(path, options, opening.gate, opening.said)
         return _object_or_folder(path, opening) if alone and _is_unlisted(found) else found
     if "*" in path.partition("?")[0]:
@@ -145,6 +151,11 @@ def _find(where: object, opening: Opening, *, alone: bool = True) -> list[Found]
             "list of URLs",
         )
     return [Found(path, (), display_name(path).rpartition("/")[2], is_named=True)]
+
+
+def _is_name(where: str) -> bool:
+    """Of a table below the session's root, whose folder has an ending besides."""
+    return "/" not in where and "." not in where and not scheme_of(where)
 
 
 def _is_unlisted(found: list[Found]) -> bool:

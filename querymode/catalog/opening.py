@@ -194,6 +194,13 @@ class Opening:
             return iter(s3.files_of(listed)) if is_all else s3.files_in(path, self, listed)
         return s3.files_in(path, self)
 
+    def has_inside(self, folder: str, name: str) -> bool:
+        scheme = scheme_of(folder)
+        if scheme in ("s3", "s3a"):
+            return s3.has_objects(f"{folder}/{name}/", self.options, self.gate)
+        # HTTP has no listings.
+        return scheme in ("", "file") and any(disk.files_in(f"{folder}/{name}", self.options.access))
+
     def identity(self, file: Found) -> object:
         if _is_remote(file):
             return _remote_mark(file, file.source)

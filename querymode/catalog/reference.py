@@ -15,7 +15,7 @@ import time
 from querymode._collector import CollectorPaused
 from querymode.catalog.files import find_files, resolve
 from querymode.catalog.opening import Opening
-from querymode.errors import QueryModeError
+from querymode.errors import QueryModeError, error
 from querymode.format.footer_cache import default_cache
 from querymode.store.fetch import IoGate, opening_gate
 from querymode.store.local import identity_of
@@ -133,6 +133,14 @@ class Reference:
         requests, size = table.opening
         table.opening = (requests + gate.request_count - before[0], size + gate.byte_count - before[1])
         return table
+
+    def versions(self) -> list[dict[str, Any]]:
+        """What is known of all versions of a table that has some."""
+        opening = self._opening(opening_gate() or IoGate())
+        found = find_files(self._where, opening)
+        if len(found) != 1 or found[0].format is None:
+            raise error("NOT_SUPPORTED", "these are files, or several tables; one table has versions")
+        return found[0].format.versions(opening, found[0])
 
     def _opening(self, gate: IoGate) -> Opening:
         opening = Opening(self._options, gate, self._cache, self._said, self._hive)

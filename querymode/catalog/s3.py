@@ -89,6 +89,19 @@ def table_at(url: str, options: StoreOptions, gate: IoGate, format: Format | Non
     return found
 
 
+def named_table(url: str, options: StoreOptions, gate: IoGate) -> Found | None:
+    """The table that is known by its name: `events` lies in `events.lance/`."""
+    for format in registry.FORMATS:
+        found = table_at(f"{url}.{format.name}", options, gate, format)
+        if found is not None:
+            return found
+    return None
+
+
+def has_objects(prefix: str, options: StoreOptions, gate: IoGate) -> bool:
+    return bool(gate.ask(lambda patience: list_start(prefix, options, patience))[0])
+
+
 def _table_around(names: list[str]) -> tuple[str, Format] | None:
     """The folder below the root that an object shows to be a table, as `t/` of `t/_versions/1.manifest`."""
     for index, name in enumerate(names[:-1]):

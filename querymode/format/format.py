@@ -73,6 +73,9 @@ if TYPE_CHECKING:
             such folder. Objects (`known`) come in the order of their names, a page at a time: whoever has
             seen enough may stop, and no more is asked for."""
 
+        def has_inside(self, folder: str, name: str) -> bool:
+            """Whether a folder has files in the folder of that name."""
+
         def identity(self, file: Any) -> object:
             """What a file is by now; equal to nothing where it may change without a trace."""
 
@@ -149,6 +152,10 @@ class Format:
 
     def mark(self, opening: Opening, folder: Found, options: Mapping[str, Any]) -> object:
         """Of a folder that is a table: what differs once it is another one."""
+        raise NotImplementedError
+
+    def versions(self, opening: Opening, folder: Found) -> list[dict[str, Any]]:
+        """The versions of a folder that is a table, the oldest first, as plain values."""
         raise NotImplementedError
 
     def resolve(

@@ -1,4 +1,4 @@
-"""Manifests of Lance tables, written byte by byte: what tests need without pylance, and what it does not write."""
+"""Manifests of Lance tables, byte by byte: what tests need without pylance, and what it does not write."""
 
 from __future__ import annotations
 

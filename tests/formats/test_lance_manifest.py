@@ -12,7 +12,16 @@ import pytest
 from querymode import QueryMode
 from querymode.plan.nodes import Scan
 from querymode.table.files import FileTable
-from tests.formats.lance_bytes import MASK, data_file, field, fragment, integer, manifest, message, write_version
+from tests.formats.lance_bytes import (
+    MASK,
+    data_file,
+    field,
+    fragment,
+    integer,
+    manifest,
+    message,
+    write_version,
+)
 from tests.raises import raises_code
 
 if TYPE_CHECKING:
@@ -137,7 +146,10 @@ def test_columns_and_pieces(tmp_path: Path) -> None:
     deleted = message(3, integer(2, 3) + integer(3, 44) + integer(4, 5))
     write_version(tmp_path, 1, manifest(*fields, fragment(7, 100_000, files, deleted), fragment(9, 3)))
     table = table_of(tmp_path)
-    assert str(table.schema) == "Schema(id: int64, p: struct<x: float32>, l: list<utf8>, v: vector(f32, 3), odd: binary)"
+    assert (
+        str(table.schema)
+        == "Schema(id: int64, p: struct<x: float32>, l: list<utf8>, v: vector(f32, 3), odd: binary)"
+    )
     assert table.row_count == 99_998
     assert table.cuts.row_counts.tolist() == [16_384] * 6 + [1696, 3]
     assert table.cuts.place(6) == (0, 6)
@@ -198,15 +210,23 @@ def test_folders_of_tables(path: Path) -> None:
     write_version(other, 1, manifest(ID, fragment(0, 5)))
     (path / "data").mkdir()
     (path / "data" / "a.lance").write_bytes(b"LANC")
-    for where in (path.parent, f"{path.parent}/*.lance", f"{path.parent}/**/*.lance", f"{path.parent}/*", [path, other]):
-        frame = QueryMode.local().table(where)  # type: ignore[arg-type]
+    for where in (
+        path.parent,
+        f"{path.parent}/*.lance",
+        f"{path.parent}/**/*.lance",
+        f"{path.parent}/*",
+        [path, other],
+    ):
+        frame = QueryMode.local().table(where)
         assert frame.count() == 95, where
     with raises_code("NOT_SUPPORTED", match="Lance table"):
         QueryMode.local().table(path, format="parquet")
 
 
 def test_many_fragments(tmp_path: Path) -> None:
-    body = [fragment(id, 1000, data_file(f"{id:026x}{id:024b}.lance", range(20), 50_000)) for id in range(100_000)]
+    body = [
+        fragment(id, 1000, data_file(f"{id:026x}{id:024b}.lance", range(20), 50_000)) for id in range(100_000)
+    ]
     write_version(tmp_path, 1, manifest(*(field(f"c{id}", id, "int64") for id in range(20)), *body))
     count(tmp_path)
     seconds = []

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 from querymode import QueryMode, col
+from querymode.catalog.reference import Reference
+from querymode.plan.nodes import Scan
 from querymode.store.s3 import ClientSettings
 from tests.raises import raises_code
 
@@ -21,7 +23,9 @@ lance = pytest.importorskip("lance")
 
 def rows(first: int, count: int) -> pa.Table:
     ids = range(first, first + count)
-    return pa.table({"id": ids, "t": [f"row {id}" for id in ids], "p": [{"x": id, "y": {"z": -id}} for id in ids]})
+    return pa.table(
+        {"id": ids, "t": [f"row {id}" for id in ids], "p": [{"x": id, "y": {"z": -id}} for id in ids]}
+    )
 
 
 @pytest.fixture
@@ -88,6 +92,49 @@ def test_a_file_that_was_cleaned_up(path: Path) -> None:
     assert frame.count() == 20_000
     with raises_code("QUERY_FAILED", match="version 1"):
         frame.to_arrow()
+
+
+def test_single_files(path: Path, tmp_path: Path) -> None:
+    from lance.file import LanceFileWriter
+
+    single = tmp_path / "single.lance"
+    with LanceFileWriter(str(single), rows(0, 1).schema) as writer:
+        writer.write_batch(rows(0, 70_000))
+    for session, where in ((QueryMode.local(), single), (QueryMode.local(root=tmp_path), "single.lance")):
+        frame = session.table(where)
+        assert frame.count() == 70_000
+        assert frame.filter(col("id") == 66_666).select("t", "p").to_arrow().to_pylist() == [
+            {"t": "row 66666", "p": {"x": 66_666, "y": {"z": -66_666}}}
+        ]
+    with raises_code("NOT_SUPPORTED", match="version"):
+        QueryMode.local().table(single, version=1)
+    with raises_code("NOT_SUPPORTED", match="files of a Lance table"):
+        QueryMode.local().table(path / "data")
+    with raises_code("NOT_SUPPORTED", match="files of a Lance table"):
+        QueryMode.local().table(next((path / "data").iterdir()))
+
+
+def test_names(path: Path) -> None:
+    session = QueryMode.local(root=path.parent)
+    assert session.table("t").count() == lance.dataset(path).count_rows()
+    assert session.table("t", version=1).count() == 20_000
+    assert session.sql("select count(*) as n from 't'").rows[0]["n"] == lance.dataset(path).count_rows()
+
+
+def test_what_is_known_of_versions(path: Path) -> None:
+    node = QueryMode.local().table(path)._node
+    assert isinstance(node, Scan)
+    reference = node.source.reference
+    assert isinstance(reference, Reference)
+    found = reference.versions()
+    theirs = lance.dataset(path).versions()
+    assert [each["version"] for each in found] == [each["version"] for each in theirs]
+    assert [each["rows"] for each in found] == [
+        lance.dataset(path, version=each["version"]).count_rows() for each in theirs
+    ]
+    assert [each["operation"] for each in found[:4]] == ["overwrite", "append", "delete", "delete"]
+    for each, other in zip(found, theirs, strict=True):
+        assert abs(each["timestamp"].timestamp() - other["timestamp"].timestamp()) < 0.001
 
 
 # ---- S3 ----

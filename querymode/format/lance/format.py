@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from querymode.format.format import Found, Opening
+    from querymode.format.footer_cache import FooterCache
+    from querymode.format.format import Found, HasBlob, Opening
     from querymode.format.lance.snapshot import Snapshot
     from querymode.store.fetch import IoGate
+    from querymode.store.source import ByteSource
     from querymode.table.stored import StoredTable
     from querymode.types import DataType
 
@@ -25,7 +27,7 @@ class Lance(Format):
     title = "Lance"
     number = FileFormat.LANCE
     options = frozenset(("version", "ref"))
-    folder_sign = "_versions"
+    folder_sign: str = "_versions"
 
     def claims_name(self, name: str) -> bool:
         return ending(name) == "lance"
@@ -79,11 +81,43 @@ class Lance(Format):
     def _resolve_files(
         self, opening: Opening, found: Sequence[Found], options: Mapping[str, Any], name: str | None
     ) -> StoredTable:
+        """Files that are tables alone."""
+        from querymode.format.lance.single_files import load
+        from querymode.table.files import Cuts, FileTable, TableFile
+
         for option in options:
+            raise error("NOT_SUPPORTED", f"{option}= is for Lance tables, which are folders with versions")
+        if any(file.is_folder for file in found):
+            raise error("NOT_SUPPORTED", "Lance tables and single files cannot be read as one table")
+        _refuse_parts(opening, found)
+        members, footers, cuts = load(opening, found)
+        united = opening.unite(members)
+        files = [
+            TableFile(member.name, member.open, footer, places)
+            for member, footer, places in zip(members, footers, united.places(), strict=True)
+        ]
+        return FileTable(united.schema(), files, Cuts.of(cuts), name, format=self.number)
+
+    def has_footer(self, source: ByteSource, footer: HasBlob | None, cache: FooterCache) -> bool:
+        from querymode.format.lance.single_files import is_described_by
+
+        return footer is not None and is_described_by(source, footer, cache)
+
+    def versions(self, opening: Opening, folder: Found) -> list[dict[str, Any]]:
+        from querymode.format.lance import snapshot, versions
+
+        return [snapshot.described(opening, version) for version in versions.find_all(opening, folder)]
+
+
+def _refuse_parts(opening: Opening, found: Sequence[Found]) -> None:
+    """Files of tables with versions: some of their rows may be deleted, or were never part of a version."""
+    for folder in {file.path.rpartition("/")[0] for file in found if "/data/" in file.path}:
+        above, _, name = folder.rpartition("/")
+        if name == "data" and opening.has_inside(above, "_versions"):
             raise error(
-                "NOT_SUPPORTED", f"{option}= is for tables with versions, and {found[0].path} is a file"
+                "NOT_SUPPORTED",
+                f"{folder} holds the files of a Lance table, some of whose rows may be deleted; read {above}",
             )
-        raise error("NOT_SUPPORTED", f"{found[0].path}: single Lance files are not read yet")
 
 
 class _Fields:

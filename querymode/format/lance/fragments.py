@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from querymode.engine.instance import Instance
     from querymode.format.footer_cache import FooterCache
-    from querymode.format.lance.manifest import DataFile, DeletionFile
+    from querymode.format.lance.manifest import DataFile, DeletionFile, Manifest
     from querymode.format.lance.snapshot import Snapshot
     from querymode.store.options import StoreOptions
     from querymode.store.source import ByteSource
@@ -239,19 +239,12 @@ class _FragmentFooter(LateFooter):
                 claim(len(self._blob), "what the files of this table say of themselves")
 
     def _composed(self, instance: Instance, gate: IoGate, source: Callable[[int], ByteSource]) -> bytes:
-        manifest = self._snapshot.manifest
-        schema = manifest.schema_records
-        rows = manifest.physical_rows(self._fragment)
-        assert rows is not None
-        head = _BLOB.pack(
-            b"QMLF", 1, rows, manifest.piece_rows(self._fragment), len(self._files), len(schema), 0
-        )
-        parts = [head, _padded(schema)]
-        for number, file in enumerate(self._files):
-            opened = source(number)
-            footer = self._footer(instance, gate, opened, keeps_tail=number == 0)
-            parts += (_PART.pack(len(file.entries) // 8, len(footer)), file.entries, _padded(footer))
-        return b"".join(parts)
+        footers = [
+            self._footer(instance, gate, source(number), keeps_tail=number == 0)
+            for number in range(len(self._files))
+        ]
+        files = list(zip(self._files, footers, strict=True))
+        return composed(self._snapshot.manifest, self._fragment, files)
 
     def _footer(self, instance: Instance, gate: IoGate, source: ByteSource, *, keeps_tail: bool) -> bytes:
         cache = self._shared.cache
@@ -273,6 +266,18 @@ class _FragmentFooter(LateFooter):
             self.tail_identity = source.identity
             source.tail = b""
         return blob
+
+
+def composed(manifest: Manifest, fragment: int, files: Sequence[tuple[DataFile, bytes]]) -> bytes:
+    """What the engine is told of a fragment. `files`: each with its footer."""
+    schema = manifest.schema_records
+    rows = manifest.physical_rows(fragment)
+    assert rows is not None
+    head = _BLOB.pack(b"QMLF", 1, rows, manifest.piece_rows(fragment), len(files), len(schema), 0)
+    parts = [head, _padded(schema)]
+    for file, footer in files:
+        parts += (_PART.pack(len(file.entries) // 8, len(footer)), file.entries, _padded(footer))
+    return b"".join(parts)
 
 
 def read_end(gate: IoGate, source: ByteSource) -> tuple[int, bytes]:

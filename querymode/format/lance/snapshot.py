@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from datetime import UTC, datetime
 from functools import partial
 
 from querymode._abi import FileFormat, ManifestPart
@@ -16,6 +17,8 @@ from querymode.store.location import display_name, scheme_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from querymode.engine.instance import Instance
     from querymode.format.format import Opening
     from querymode.format.lance.versions import Version
@@ -31,6 +34,22 @@ _MANIFEST_SIZE_MAX = 1 << 30
 _DISK_WORTH = 16 << 10
 #: The key of a table's metadata that says which transaction dropped it.
 _DROPPED = "querymode.dropped"
+#: What transactions do, by the numbers of their fields.
+_OPERATIONS = {
+    100: "append",
+    101: "delete",
+    102: "overwrite",
+    103: "create index",
+    104: "rewrite",
+    105: "merge",
+    106: "restore",
+    107: "reserve fragments",
+    108: "update",
+    109: "project",
+    110: "update config",
+    111: "data replacement",
+    113: "clone",
+}
 
 
 class Snapshot:
@@ -243,3 +262,30 @@ def _is_dropped(opening: Opening, source: ByteSource, manifest: Manifest) -> boo
     # Without the transaction its file's name tells: <read version>-<uuid>.txn
     uuid = made.uuid if made else manifest.transaction_file.partition("-")[2].removesuffix(".txn")
     return bool(uuid) and dropped == uuid.encode()
+
+
+def described(opening: Opening, version: Version) -> dict[str, Any]:
+    """A version as plain values. What is None is not known, as of a version with features that are not."""
+    found: dict[str, Any] = dict.fromkeys(
+        ("timestamp", "rows", "fragments", "data_version", "writer", "operation", "read_version")
+    )
+    found = {"version": version.number, **found}
+    source = opening.open(version.file)
+    with source:
+        try:
+            manifest = Manifest(_blob(opening, source))
+            made = transaction(opening, source, manifest)
+        except QueryModeError as failure:
+            if failure.code != "NOT_SUPPORTED":
+                raise _named(failure, source.name, version.number) from None
+            return found
+    if manifest.timestamp_ns:
+        found["timestamp"] = datetime.fromtimestamp(manifest.timestamp_ns / 1e9, UTC)
+    found["rows"] = None if manifest.rows_unknown else manifest.row_count
+    found["fragments"] = manifest.fragment_count
+    found["data_version"] = manifest.data_version or "0.1"
+    found["writer"] = manifest.writer or None
+    if made is not None:
+        found["operation"] = _OPERATIONS.get(made.operation, "other")
+        found["read_version"] = made.read_version
+    return found
