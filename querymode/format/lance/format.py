@@ -93,7 +93,7 @@ class Lance(Format):
         members, footers, cuts = load(opening, found)
         united = opening.unite(members)
         files = [
-            TableFile(member.name, member.open, footer, places)
+            TableFile([member.file], footer, places)
             for member, footer, places in zip(members, footers, united.places(), strict=True)
         ]
         return FileTable(united.schema(), files, Cuts.of(cuts), name, format=self.number)

@@ -58,8 +58,7 @@ def load(
         for file, source in batch:
             check()
             footer, rows = footer_of(source, opening.gate, opening.cache, opening.saw)
-            opener = opening.opener(file, source, footer)
-            members.append(Member(source.name, file.folders, opener, footer))
+            members.append(Member(opening.fragment_file(file, source, footer), file.folders, footer))
             footers.append(footer)
             cuts.append(rows)
     return members, footers, cuts
