@@ -343,7 +343,7 @@ const Tree = struct {
             },
             .structure => {
                 if (self.is_packed(field)) {
-                    try self.add_refused(&node, "a packed structure is not supported; leave it out");
+                    try self.add_packed(&node, field, repetition);
                     return node;
                 }
                 if (field.children.len == 0) {
@@ -399,6 +399,25 @@ const Tree = struct {
         const found = self.found.get(field.id) orelse return false;
         return self.parts[found.part].version != .v2_0;
     }
+
+    fn add_packed(self: *Tree, node: *Node, field: *const schema.Node, repetition: u8) Error!void {
+        const fields = try self.arena.alloc(types.Leaf, field.children.len);
+        for (fields, field.children) |*leaf, *child| {
+            const kind = types.parse(self.arena, child.logical_type) catch |reason| switch (reason) {
+                error.NotSupported => return self.add_refused(node, unpacked),
+                else => return reason,
+            };
+            if (kind != .leaf) return self.add_refused(node, unpacked);
+            leaf.* = kind.leaf;
+        }
+        node.is_whole = true;
+        node.leaf_count = 1;
+        try self.push(false, node.definition);
+        defer _ = self.steps.pop();
+        try self.add_leaf(try types.pack(self.arena, node.type, fields), field, repetition);
+    }
+
+    const unpacked = "a packed structure with a field that is not supported; leave it out";
 
     fn add_leaf(self: *Tree, leaf: types.Leaf, field: *const schema.Node, depth: u8) Error!void {
         const steps = try self.arena.dupe(levels.Step, self.steps.items);

@@ -67,6 +67,11 @@ pub const FullZipPage = struct {
             self.place_size = @intCast(size);
         }
         self.values = try .init(context.gpa, layout.values, context.leaf);
+        errdefer self.values.deinit();
+        if (layout.size == .value) {
+            const expected = try self.values.fixed_size() orelse return refuse("values of any size in a page of a fixed one", .{});
+            if (expected != layout.size.value / 8) return refuse("values of {d} bytes that take {d}", .{ expected, layout.size.value / 8 });
+        }
         return self;
     }
 
