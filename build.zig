@@ -1,7 +1,8 @@
 //! Builds the engine module, its mirror for Python, and the native tests.
 //!
 //!     zig build wasm       querymode/querymode.wasm, what wheels and editable installs carry
-//!     zig build wasm-safe  zig-out/bin/querymode_safe.wasm, the same with every safety check on and the tests' toy format
+//!     zig build wasm-safe  zig-out/bin/querymode_safe.wasm, the same with every safety check on, and the tests'
+//!                          toy format
 //!     zig build bench-wasm zig-out/bin/querymode_bench.wasm, the decoders alone, for benchmarks/codecs.py
 //!     zig build abi        querymode/_abi.py from wasm/src/abi.zig
 //!     zig build fuzz-parquet zig-out/bin/fuzz_parquet, which reads mutated files natively
@@ -138,7 +139,11 @@ fn add_fuzzer(b: *std.Build, generated: *std.Build.Step) void {
         .root_module = b.createModule(.{
             .root_source_file = b.path("wasm/src/parquet_fuzz_main.zig"),
             .target = b.graph.host,
-            .optimize = b.option(std.lang.Optimize, "fuzz-optimize", "fuzz_parquet (default: debug, which builds in seconds)") orelse .debug,
+            .optimize = b.option(
+                std.lang.Optimize,
+                "fuzz-optimize",
+                "fuzz_parquet (default: debug, which builds in seconds)",
+            ) orelse .debug,
         }),
     });
     add_options(b, fuzzer, false);

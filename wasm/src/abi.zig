@@ -863,16 +863,32 @@ pub const Exports = struct {
     pub const qm_query_profile = fn (query: u32, out: u32) callconv(.c) Status;
     /// Text to typed columns: `format` is a `TextFormat`, the options are `TextOptions` and what follows
     /// them. Opens a handle that `qm_query_next` reads and `qm_query_close` closes.
-    pub const qm_text_open = fn (format: u32, address: u32, size: u32, options: u32, options_size: u32, out: u32) callconv(.c) Status;
+    pub const qm_text_open =
+        fn (format: u32, address: u32, size: u32, options: u32, options_size: u32, out: u32) callconv(.c) Status;
     /// A file's footer, as the file has it, to the flat form that `qm_file_open` takes and caches keep.
     /// The result stays until the next call. `file_size` is given as its low and high half.
-    pub const qm_footer = fn (format: u32, address: u32, size: u32, file_size_low: u32, file_size_high: u32, out: u32) callconv(.c) Status;
+    pub const qm_footer = fn (
+        format: u32,
+        address: u32,
+        size: u32,
+        file_size_low: u32,
+        file_size_high: u32,
+        out: u32,
+    ) callconv(.c) Status;
     /// A part of a table's manifest (`ManifestPart`), as its file has it, to a flat form that is read in place
     /// and cached: the format draws it. The result stays until the next call.
     pub const qm_manifest = fn (format: u32, part: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
     /// A list of rows (`RowList`) to a bit for each of `row_count` rows, and how many of them are set. The bits
     /// stay until the next call.
-    pub const qm_deletions = fn (format: u32, kind: u32, address: u32, size: u32, row_count_low: u32, row_count_high: u32, out: u32) callconv(.c) Status;
+    pub const qm_deletions = fn (
+        format: u32,
+        kind: u32,
+        address: u32,
+        size: u32,
+        row_count_low: u32,
+        row_count_high: u32,
+        out: u32,
+    ) callconv(.c) Status;
     /// Copies what the host keeps of a file of a `FileFormat`, a flat footer; writes the handle (u32) to `out`.
     pub const qm_file_open = fn (format: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
     pub const qm_file_close = fn (file: u32) callconv(.c) Status;
@@ -894,7 +910,15 @@ pub const Exports = struct {
     /// What a text file looks like, from its first bytes: `format` is a `FileFormat` of text, the options are
     /// `TextOptions` with what is known already, `is_whole` is 1 where the bytes are all of the file. Leaves a
     /// `TextSniffed` and what follows it until the next call. `too_large`: more bytes are needed to tell.
-    pub const qm_text_sniff = fn (format: u32, address: u32, size: u32, options: u32, options_size: u32, is_whole: u32, out: u32) callconv(.c) Status;
+    pub const qm_text_sniff = fn (
+        format: u32,
+        address: u32,
+        size: u32,
+        options: u32,
+        options_size: u32,
+        is_whole: u32,
+        out: u32,
+    ) callconv(.c) Status;
     /// What the statistics of a leaf, nested or not, say of each row group: one row each, with the
     /// columns of scan/bounds.zig; text comes as binary, since bounds may be cut inside a character. Stays
     /// until the next call.

@@ -29,14 +29,17 @@ pub fn import(arena: std.mem.Allocator, bytes: []const u8, resolve: Resolve) Err
     if (bytes.len < @sizeOf(abi.BatchHeader)) return refuse("a batch without a header", .{});
     const header = std.mem.bytesToValue(abi.BatchHeader, bytes[0..@sizeOf(abi.BatchHeader)]);
     const rest = bytes[@sizeOf(abi.BatchHeader)..];
-    if (rest.len != @as(u64, header.descriptor_count) * @sizeOf(Descriptor)) return refuse("descriptors cut short", .{});
-    if (header.column_count > abi.column_count_max or header.column_count > header.descriptor_count) return refuse("more columns than descriptors", .{});
+    if (rest.len != @as(u64, header.descriptor_count) * @sizeOf(Descriptor))
+        return refuse("descriptors cut short", .{});
+    if (header.column_count > abi.column_count_max or header.column_count > header.descriptor_count)
+        return refuse("more columns than descriptors", .{});
     var importer: Importer = .{ .arena = arena, .bytes = rest, .resolve = resolve };
     const columns = try arena.alloc(Column, header.column_count);
     for (columns, 0..) |*column, i| {
         interrupt.describe_column(@intCast(i));
         column.* = try importer.import_column(0);
-        if (column.row_count != header.row_count) return refuse("a column of {d} rows in a batch of {d}", .{ column.row_count, header.row_count });
+        if (column.row_count != header.row_count)
+            return refuse("a column of {d} rows in a batch of {d}", .{ column.row_count, header.row_count });
     }
     if (importer.bytes.len != 0) return refuse("descriptors without a column", .{});
     return .{ .row_count = header.row_count, .columns = columns };
@@ -53,28 +56,37 @@ const Importer = struct {
         if (depth > depth_max) return refuse("a type nested deeper than {d}", .{abi.type_depth_max});
         const given = try self.next_descriptor();
         var column: Column = .{ .type = try import_type(given), .row_count = given.row_count };
-        column.validity = try self.import_bits(given.validity, given.validity_size, given.validity_bit, given.row_count);
+        column.validity =
+            try self.import_bits(given.validity, given.validity_size, given.validity_bit, given.row_count);
         const children = try self.import_children(given, depth);
         column.children = children;
         switch (column.type.layout()) {
             .none => column.validity = null,
-            .bits => column.data = (try self.import_bits(given.data, given.data_size, given.data_bit, given.row_count)) orelse blk: {
+            .bits => column.data = (try self.import_bits(
+                given.data,
+                given.data_size,
+                given.data_bit,
+                given.row_count,
+            )) orelse blk: {
                 if (given.row_count > 0) return refuse("a bool column without values", .{});
                 break :blk &.{};
             },
             .bytes => {
                 column.offsets = try self.import_offsets(given);
                 column.data = try self.buffer(given.data, given.data_size);
-                if (column.offsets[given.row_count] > column.data.len) return refuse("offsets point behind the values", .{});
+                if (column.offsets[given.row_count] > column.data.len)
+                    return refuse("offsets point behind the values", .{});
             },
             .list => {
                 if (children.len != 1) return refuse("a list has one child", .{});
                 column.offsets = try self.import_offsets(given);
-                if (column.offsets[given.row_count] > children[0].row_count) return refuse("offsets point behind the items", .{});
+                if (column.offsets[given.row_count] > children[0].row_count)
+                    return refuse("offsets point behind the items", .{});
                 column.type.children = try self.list_fields(column.type.tag, &children[0]);
             },
             .structure => {
-                for (children) |child| if (child.row_count != given.row_count) return refuse("fields of different length", .{});
+                for (children) |child|
+                    if (child.row_count != given.row_count) return refuse("fields of different length", .{});
                 const fields = try self.arena.alloc(schema.Field, children.len);
                 for (fields, children) |*field, child| field.* = .{ .name = "", .type = child.type };
                 column.type.children = fields;
@@ -89,8 +101,10 @@ const Importer = struct {
         const bytes = self.bytes[0..@sizeOf(Descriptor)];
         self.bytes = self.bytes[@sizeOf(Descriptor)..];
         // Enum fields must be checked before the bytes may be looked at as a Descriptor.
-        if (std.enums.fromInt(abi.TypeTag, bytes[@offsetOf(Descriptor, "tag")]) == null) return refuse("an unknown type", .{});
-        if (std.enums.fromInt(abi.TimeUnit, bytes[@offsetOf(Descriptor, "unit")]) == null) return refuse("an unknown unit", .{});
+        if (std.enums.fromInt(abi.TypeTag, bytes[@offsetOf(Descriptor, "tag")]) == null)
+            return refuse("an unknown type", .{});
+        if (std.enums.fromInt(abi.TimeUnit, bytes[@offsetOf(Descriptor, "unit")]) == null)
+            return refuse("an unknown unit", .{});
         const descriptor = std.mem.bytesToValue(Descriptor, bytes);
         if (descriptor.validity_bit > 7 or descriptor.data_bit > 7) return refuse("a bit beyond its byte", .{});
         return descriptor;
@@ -102,7 +116,8 @@ const Importer = struct {
             else => false,
         };
         if (!nested and given.child_count != 0) return refuse("children of a type that has none", .{});
-        if (given.child_count > self.bytes.len / @sizeOf(Descriptor)) return refuse("more children than descriptors", .{});
+        if (given.child_count > self.bytes.len / @sizeOf(Descriptor))
+            return refuse("more children than descriptors", .{});
         const children = try self.arena.alloc(Column, given.child_count);
         for (children) |*child| child.* = try self.import_column(depth + 1);
         return children;
@@ -110,7 +125,8 @@ const Importer = struct {
 
     fn list_fields(self: *Importer, tag: abi.TypeTag, child: *const Column) Error![]const schema.Field {
         if (tag == .map) {
-            if (child.type.tag != .structure or child.children.len != 2) return refuse("a map's item is a key and a value", .{});
+            if (child.type.tag != .structure or child.children.len != 2)
+                return refuse("a map's item is a key and a value", .{});
             return child.type.children;
         }
         const fields = try self.arena.alloc(schema.Field, 1);
@@ -125,7 +141,13 @@ const Importer = struct {
         return @alignCast(bytes);
     }
 
-    fn import_bits(self: *Importer, address: u32, size: u32, first_bit: u8, count: u32) Error!?[]align(column_module.alignment) const u8 {
+    fn import_bits(
+        self: *Importer,
+        address: u32,
+        size: u32,
+        first_bit: u8,
+        count: u32,
+    ) Error!?[]align(column_module.alignment) const u8 {
         if (address == 0 and size == 0) return null;
         const bits = try self.buffer(address, size);
         if (bits.len < bitmap.size(@as(u64, count) + first_bit)) return refuse("a bitmap shorter than its column", .{});
@@ -138,7 +160,8 @@ const Importer = struct {
     fn import_offsets(self: *Importer, given: Descriptor) Error![]const u32 {
         const bytes = try self.buffer(given.offsets, given.offsets_size);
         const count = @as(u64, given.row_count) + 1;
-        if (given.offset_width != 4 and given.offset_width != 8) return refuse("offsets of {d} bytes", .{given.offset_width});
+        if (given.offset_width != 4 and given.offset_width != 8)
+            return refuse("offsets of {d} bytes", .{given.offset_width});
         if (bytes.len / given.offset_width < count) return refuse("fewer offsets than rows", .{});
         if (given.offset_width == 4 and given.offset_base == 0) {
             const offsets = @as([*]const u32, @ptrCast(bytes.ptr))[0..@intCast(count)];
@@ -155,7 +178,11 @@ const Importer = struct {
         return offsets;
     }
 
-    fn import_values(self: *Importer, given: Descriptor, data_type: DataType) Error![]align(column_module.alignment) const u8 {
+    fn import_values(
+        self: *Importer,
+        given: Descriptor,
+        data_type: DataType,
+    ) Error![]align(column_module.alignment) const u8 {
         const bytes = try self.buffer(given.data, given.data_size);
         const size = data_type.value_size();
         if (given.value_width == size) {
@@ -177,7 +204,14 @@ const Importer = struct {
         return refuse("values of {d} bytes where {d} are stored", .{ given.value_width, size });
     }
 
-    fn resize_values(self: *Importer, comptime From: type, given: Descriptor, size: u64, bytes: []align(column_module.alignment) const u8, out: []align(column_module.alignment) u8) Error!void {
+    fn resize_values(
+        self: *Importer,
+        comptime From: type,
+        given: Descriptor,
+        size: u64,
+        bytes: []align(column_module.alignment) const u8,
+        out: []align(column_module.alignment) u8,
+    ) Error!void {
         const from = @as([*]const From, @ptrCast(bytes.ptr))[0..given.row_count];
         const validity = try self.import_bits(given.validity, given.validity_size, given.validity_bit, given.row_count);
         if (size == 8) return resize_to(From, i64, from, validity, @as([*]i64, @ptrCast(out.ptr))[0..from.len]);
@@ -220,13 +254,15 @@ fn import_type(given: Descriptor) Error!DataType {
     var data_type: DataType = .of(given.tag);
     switch (given.tag) {
         .decimal => {
-            if (given.precision == 0 or given.precision > schema.decimal_precision_max) return refuse("a precision of {d}", .{given.precision});
+            if (given.precision == 0 or given.precision > schema.decimal_precision_max)
+                return refuse("a precision of {d}", .{given.precision});
             data_type.precision = given.precision;
             data_type.scale = given.scale;
         },
         .fixed_binary, .f32vec, .f16vec => {
             data_type.width = given.width;
-            if (data_type.value_size() > abi.value_size_max) return refuse("values of {d} bytes", .{data_type.value_size()});
+            if (data_type.value_size() > abi.value_size_max)
+                return refuse("values of {d} bytes", .{data_type.value_size()});
         },
         .time, .timestamp => data_type.unit = given.unit,
         else => {},
@@ -253,10 +289,19 @@ fn descriptor_of(tag: abi.TypeTag, row_count: u32) Descriptor {
     return descriptor;
 }
 
-fn import_test(arena: std.mem.Allocator, row_count: u32, column_count: u32, descriptors: []const Descriptor) Error!Batch {
+fn import_test(
+    arena: std.mem.Allocator,
+    row_count: u32,
+    column_count: u32,
+    descriptors: []const Descriptor,
+) Error!Batch {
     defer interrupt.forget();
     var bytes: [1024]u8 = undefined;
-    const header: abi.BatchHeader = .{ .row_count = row_count, .column_count = column_count, .descriptor_count = @intCast(descriptors.len) };
+    const header: abi.BatchHeader = .{
+        .row_count = row_count,
+        .column_count = column_count,
+        .descriptor_count = @intCast(descriptors.len),
+    };
     @memcpy(bytes[0..16], std.mem.asBytes(&header));
     const rest = std.mem.sliceAsBytes(descriptors);
     @memcpy(bytes[16..][0..rest.len], rest);

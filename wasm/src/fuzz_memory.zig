@@ -76,9 +76,18 @@ pub const Guarded = struct {
     fn alloc(_: *anyopaque, size: usize, alignment: Alignment, _: usize) ?[*]u8 {
         assert(alignment.toByteUnits() <= page_size);
         const whole = mapped_size(size, alignment);
-        const mapping = std.posix.mmap(null, whole, .{}, .{ .TYPE = .PRIVATE, .ANONYMOUS = true, .NORESERVE = true }, -1, 0) catch return null;
+        const mapping = std.posix.mmap(
+            null,
+            whole,
+            .{},
+            .{ .TYPE = .PRIVATE, .ANONYMOUS = true, .NORESERVE = true },
+            -1,
+            0,
+        ) catch return null;
         const end = whole - page_size;
-        if (std.posix.errno(std.posix.system.mprotect(@alignCast(mapping.ptr), end, .{ .READ = true, .WRITE = true })) != .SUCCESS) {
+        if (std.posix.errno(
+            std.posix.system.mprotect(@alignCast(mapping.ptr), end, .{ .READ = true, .WRITE = true }),
+        ) != .SUCCESS) {
             std.posix.munmap(mapping);
             return null;
         }
@@ -110,7 +119,9 @@ test Guarded {
         const block = try gpa.alignedAlloc(u8, alignment, size);
         @memset(block, 0xA5);
         const end = @intFromPtr(block.ptr) + size;
-        try std.testing.expect(std.mem.alignForward(usize, end, page_size) - end < @as(Alignment, alignment).toByteUnits());
+        try std.testing.expect(
+            std.mem.alignForward(usize, end, page_size) - end < @as(Alignment, alignment).toByteUnits(),
+        );
         gpa.free(block);
     };
 }

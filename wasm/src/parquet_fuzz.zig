@@ -78,7 +78,8 @@ pub fn read_file(gpa: Allocator, bytes: []const u8, options: Options) Error!Summ
     interrupt.forget();
     const file = try open_file(gpa, bytes);
     defer file.close();
-    var reading: Reading = .{ .gpa = gpa, .host = options.segments orelse gpa, .bytes = bytes, .file = file, .options = options };
+    var reading: Reading =
+        .{ .gpa = gpa, .host = options.segments orelse gpa, .bytes = bytes, .file = file, .options = options };
     try reading.read_rows();
     return reading.summary;
 }
@@ -130,7 +131,10 @@ const Reading = struct {
         const filter = if (self.options.filter) |number| choose_filter(self.file, number) else null;
         const query: *Query = try .open(self.gpa, try write_plan(arena.allocator(), self.file, filter), &.{});
         defer query.close();
-        const pruning: ?*Query = if (filter) |chosen| try .open(self.gpa, try write_prune_plan(arena.allocator(), chosen), &.{}) else null;
+        const pruning: ?*Query = if (filter) |chosen|
+            try .open(self.gpa, try write_prune_plan(arena.allocator(), chosen), &.{})
+        else
+            null;
         defer if (pruning) |open| open.close();
         if (pruning) |open| try self.look_around(arena.allocator(), open, filter.?);
         const prune_by: ?bounds.Prune = if (pruning) |open| .{
@@ -141,7 +145,8 @@ const Reading = struct {
         } else null;
         for (0..self.file.footer.row_group_count) |group| {
             if (self.summary.is_cut) break;
-            if (self.options.plan_first) try self.read_row_group(arena.allocator(), query, prune_by, @intCast(group), true);
+            if (self.options.plan_first)
+                try self.read_row_group(arena.allocator(), query, prune_by, @intCast(group), true);
             try self.read_row_group(arena.allocator(), query, prune_by, @intCast(group), false);
         }
         try self.take(query, try query.finish());
@@ -150,7 +155,12 @@ const Reading = struct {
     /// What `qm_prune` and `qm_pages` do.
     fn look_around(self: *Reading, arena: Allocator, pruning: *Query, filter: Filter) Error!void {
         const file = self.file;
-        const columns = try bounds.piece_columns(arena, .{ .of = .{ .parquet = file } }, &.{.{ .place = filter.column }}, &.{filter.type});
+        const columns = try bounds.piece_columns(
+            arena,
+            .{ .of = .{ .parquet = file } },
+            &.{.{ .place = filter.column }},
+            &.{filter.type},
+        );
         _ = try bounds.survivors(arena, pruning.plan.nodes[0].predicate().?, columns, file.footer.row_group_count);
         defer self.release_all();
         for (0..@min(file.footer.row_group_count, 4)) |group| {
@@ -163,7 +173,14 @@ const Reading = struct {
         }
     }
 
-    fn read_row_group(self: *Reading, arena: Allocator, query: *Query, pruning: ?bounds.Prune, group: u32, plan_only: bool) Error!void {
+    fn read_row_group(
+        self: *Reading,
+        arena: Allocator,
+        query: *Query,
+        pruning: ?bounds.Prune,
+        group: u32,
+        plan_only: bool,
+    ) Error!void {
         const inputs = try arena.alloc(columns_module.Input, self.file.nodes.len);
         for (inputs, 0..) |*input, node| input.* = .{ .place = @intCast(node) };
         defer self.release_all();
@@ -193,7 +210,10 @@ const Reading = struct {
         for (scan.needs.items) |need| {
             const range = need.range;
             if (range.offset > self.bytes.len or range.size > self.bytes.len - range.offset)
-                std.debug.panic("bytes {d} + {d} are asked for, the file has {d}", .{ range.offset, range.size, self.bytes.len });
+                std.debug.panic(
+                    "bytes {d} + {d} are asked for, the file has {d}",
+                    .{ range.offset, range.size, self.bytes.len },
+                );
             asked = std.hash.int(asked ^ range.offset) ^ std.hash.int(range.size << 32 | need.owner);
         }
         if (asked == self.asked_before) std.debug.panic("a scan asks for what it was just given", .{});
@@ -303,13 +323,15 @@ fn choose_value(file: *const File, filter: *Filter, number: u32) bool {
         .bytes => if (bound) |known| {
             if (filter.type.tag == .utf8 and !std.unicode.utf8ValidateSlice(known.bytes)) return true;
             filter.value_size = @min(known.bytes.len, literal_size_max);
-            if (filter.type.tag == .utf8) while (filter.value_size < known.bytes.len and known.bytes[filter.value_size] & 0xC0 == 0x80) {
-                filter.value_size -= 1;
-            };
+            if (filter.type.tag == .utf8)
+                while (filter.value_size < known.bytes.len and known.bytes[filter.value_size] & 0xC0 == 0x80) {
+                    filter.value_size -= 1;
+                };
             @memcpy(filter.value[0..filter.value_size], known.bytes[0..filter.value_size]);
         },
         .fixed => {
-            if (filter.type.value_size() > filter.value.len or filter.type.tag == .f32vec or filter.type.tag == .f16vec) return false;
+            if (filter.type.value_size() > filter.value.len or filter.type.tag == .f32vec or filter.type.tag == .f16vec)
+                return false;
             filter.value_size = @intCast(filter.type.value_size());
         },
         inline .i8, .i16, .i32, .i64, .i128, .u8, .u16, .u32, .u64 => |layout| {
@@ -491,11 +513,15 @@ test read_file {
     try testing.expect(cut.is_cut);
     // x >= 0, t >= "", x <= 0, …
     for ([_]u64{ 7, 9, 0, 3 }, 0..) |row_count, filter| for ([_]bool{ false, true }) |filter_first| {
-        const filtered = try read_file(testing.allocator, &test_file, .{ .filter = @intCast(filter), .filter_first = filter_first });
+        const filtered = try read_file(testing.allocator, &test_file, .{
+            .filter = @intCast(filter),
+            .filter_first = filter_first,
+        });
         try testing.expectEqual(row_count, filtered.row_count);
     };
     defer interrupt.forget();
-    for (0..test_file.len) |size| try testing.expectError(error.InvalidFormat, read_file(testing.allocator, test_file[0..size], .{}));
+    for (0..test_file.len) |size|
+        try testing.expectError(error.InvalidFormat, read_file(testing.allocator, test_file[0..size], .{}));
 }
 
 test "mutated files end with rows or with an error that is theirs" {

@@ -58,7 +58,10 @@ var ticks_of_input: u32 = 0;
 var is_reported = false;
 
 pub fn main(init: std.process.Init) !void {
-    const arguments = try parse_arguments(init.arena.allocator(), try init.minimal.args.toSlice(init.arena.allocator()));
+    const arguments = try parse_arguments(
+        init.arena.allocator(),
+        try init.minimal.args.toSlice(init.arena.allocator()),
+    );
     failures_directory = arguments.failures;
     current_seed = arguments.seed;
     var runner: Runner = .{ .io = init.io, .arena = init.arena.allocator(), .arguments = arguments };
@@ -121,7 +124,12 @@ const Runner = struct {
     fn fuzz_files(self: *Runner) !void {
         var samples: std.ArrayList(mutate.Sample) = .empty;
         for (self.arguments.files) |path| {
-            const bytes = Io.Dir.cwd().readFileAlloc(self.io, path, self.arena, .limited(sample_size_max)) catch |reason| switch (reason) {
+            const bytes = Io.Dir.cwd().readFileAlloc(
+                self.io,
+                path,
+                self.arena,
+                .limited(sample_size_max),
+            ) catch |reason| switch (reason) {
                 error.StreamTooLong => continue,
                 else => return reason,
             };
@@ -130,12 +138,15 @@ const Runner = struct {
         if (samples.items.len == 0) return error.NoSamples;
         var mutator: mutate.Mutator = .{ .gpa = std.heap.smp_allocator, .samples = samples.items };
         defer mutator.deinit();
-        for (self.arguments.first..self.arguments.first + self.arguments.count) |index| try self.fuzz_one(&mutator, index);
+        for (self.arguments.first..self.arguments.first + self.arguments.count) |index|
+            try self.fuzz_one(&mutator, index);
         try self.report(samples.items.len);
     }
 
     fn fuzz_one(self: *Runner, mutator: *mutate.Mutator, index: u64) !void {
-        var generator: std.Random.DefaultPrng = .init(std.hash.int(self.arguments.seed) ^ std.hash.int(index +% 0x9E37_79B9));
+        var generator: std.Random.DefaultPrng = .init(
+            std.hash.int(self.arguments.seed) ^ std.hash.int(index +% 0x9E37_79B9),
+        );
         const random = generator.random();
         const sample = pick_sample(mutator.samples, random);
         begin_input(index, &.{});
@@ -148,8 +159,10 @@ const Runner = struct {
         if (summary == null or summary.?.is_cut or way >> 4 & 7 != 0) return;
         // Other windows, the same rows.
         options.window_size = if (options.window_size > 4096) 64 else 1 << 24;
-        const again = self.read_one(input, options, false) orelse std.debug.panic("the file was read with one window and not with another: {s}", .{fuzz.detail()});
-        if (again.row_count != summary.?.row_count or again.checksum != summary.?.checksum) @panic("other windows give other rows");
+        const again = self.read_one(input, options, false) orelse
+            std.debug.panic("the file was read with one window and not with another: {s}", .{fuzz.detail()});
+        if (again.row_count != summary.?.row_count or again.checksum != summary.?.checksum)
+            @panic("other windows give other rows");
     }
 
     fn read_one(self: *Runner, input: []const u8, options: fuzz.Options, guarded: bool) ?fuzz.Summary {
@@ -184,9 +197,15 @@ const Runner = struct {
     fn report(self: *Runner, sample_count: usize) !void {
         var buffer: [1024]u8 = undefined;
         var writer: Io.Writer = .fixed(&buffer);
-        try writer.print("{{\"seed\": {d}, \"first\": {d}, \"count\": {d}, \"samples\": {d}, \"guarded\": {d}, \"largest\": {d}, \"largest_index\": {d}, \"counts\": {{", .{
-            self.arguments.seed, self.arguments.first, self.arguments.count, sample_count, self.guarded_count, self.largest, self.largest_index,
-        });
+        const arguments = &self.arguments;
+        try writer.print(
+            "{{\"seed\": {d}, \"first\": {d}, \"count\": {d}, \"samples\": {d}, ",
+            .{ arguments.seed, arguments.first, arguments.count, sample_count },
+        );
+        try writer.print(
+            "\"guarded\": {d}, \"largest\": {d}, \"largest_index\": {d}, \"counts\": {{",
+            .{ self.guarded_count, self.largest, self.largest_index },
+        );
         for (std.enums.values(Ending), 0..) |ending, i| {
             try writer.print("{s}\"{t}\": {d}", .{ if (i == 0) "" else ", ", ending, self.counts.get(ending) });
         }
@@ -215,7 +234,10 @@ const Runner = struct {
         } else unreachable;
         var buffer: [2048]u8 = undefined;
         var writer: Io.Writer = .fixed(&buffer);
-        try writer.print("{s}, {t}, {d}, {d}, {s}\n", .{ std.fs.path.basename(path), ending, summary.row_count, summary.need_size, fuzz.detail() });
+        try writer.print(
+            "{s}, {t}, {d}, {d}, {s}\n",
+            .{ std.fs.path.basename(path), ending, summary.row_count, summary.need_size, fuzz.detail() },
+        );
         try Io.File.stdout().writeStreamingAll(self.io, writer.buffered());
     }
 };
@@ -259,7 +281,10 @@ fn ending_of(reason: fuzz.Error) Ending {
         error.TooLarge => .too_large,
         error.OutOfRange => .out_of_range,
         error.Cancelled => .cancelled,
-        error.InvalidAggregate, error.InvalidFilter, error.InvalidPlan, error.SchemaMismatch => std.debug.panic("the host is blamed: {t}, {s}", .{ reason, fuzz.detail() }),
+        error.InvalidAggregate, error.InvalidFilter, error.InvalidPlan, error.SchemaMismatch => std.debug.panic(
+            "the host is blamed: {t}, {s}",
+            .{ reason, fuzz.detail() },
+        ),
     };
 }
 
@@ -279,12 +304,23 @@ fn watch() void {
         var stack: [256 << 10]u8 align(16) = undefined;
     };
     std.posix.sigaltstack(&.{ .sp = &state.stack, .size = state.stack.len, .flags = 0 }, null) catch {};
-    const crash: std.posix.Sigaction = .{ .handler = .{ .handler = on_crash }, .mask = std.posix.sigemptyset(), .flags = linux.SA.ONSTACK | linux.SA.RESETHAND };
+    const crash: std.posix.Sigaction = .{
+        .handler = .{ .handler = on_crash },
+        .mask = std.posix.sigemptyset(),
+        .flags = linux.SA.ONSTACK | linux.SA.RESETHAND,
+    };
     inline for (.{ .SEGV, .BUS, .ILL, .FPE }) |signal| std.posix.sigaction(signal, &crash, null);
-    const tick: std.posix.Sigaction = .{ .handler = .{ .handler = on_tick }, .mask = std.posix.sigemptyset(), .flags = linux.SA.ONSTACK | linux.SA.RESTART };
+    const tick: std.posix.Sigaction = .{
+        .handler = .{ .handler = on_tick },
+        .mask = std.posix.sigemptyset(),
+        .flags = linux.SA.ONSTACK | linux.SA.RESTART,
+    };
     std.posix.sigaction(.VTALRM, &tick, null);
     // The call takes microseconds where the type says nanoseconds.
-    const every: linux.itimerspec = .{ .it_interval = .{ .sec = 0, .nsec = tick_microseconds }, .it_value = .{ .sec = 0, .nsec = tick_microseconds } };
+    const every: linux.itimerspec = .{
+        .it_interval = .{ .sec = 0, .nsec = tick_microseconds },
+        .it_value = .{ .sec = 0, .nsec = tick_microseconds },
+    };
     _ = linux.setitimer(@backingInt(linux.ITIMER.VIRTUAL), &every, null);
 }
 
@@ -312,13 +348,24 @@ fn save_input(what: []const u8) void {
     if (is_reported) return;
     is_reported = true;
     var buffer: [1024]u8 = undefined;
-    const path = std.fmt.bufPrintSentinel(&buffer, "{s}/parquet_{d}_{d}.bin", .{ failures_directory, current_seed, current_index }, 0) catch return;
-    const file: i32 = @bitCast(@as(u32, @truncate(linux.open(path, .{ .ACCMODE = .WRONLY, .CREAT = true, .TRUNC = true }, 0o644))));
+    const path = std.fmt.bufPrintSentinel(
+        &buffer,
+        "{s}/parquet_{d}_{d}.bin",
+        .{ failures_directory, current_seed, current_index },
+        0,
+    ) catch return;
+    const file: i32 = @bitCast(
+        @as(u32, @truncate(linux.open(path, .{ .ACCMODE = .WRONLY, .CREAT = true, .TRUNC = true }, 0o644))),
+    );
     if (file >= 0) {
         _ = linux.write(file, current_input.ptr, current_input.len);
         _ = linux.close(file);
     }
     var text: [2048]u8 = undefined;
-    const line = std.fmt.bufPrint(&text, "{s}: --seed {d} --first {d} --count 1, {d} bytes in {s}\n", .{ what, current_seed, current_index, current_input.len, path }) catch return;
+    const line = std.fmt.bufPrint(
+        &text,
+        "{s}: --seed {d} --first {d} --count 1, {d} bytes in {s}\n",
+        .{ what, current_seed, current_index, current_input.len, path },
+    ) catch return;
     _ = linux.write(2, line.ptr, line.len);
 }

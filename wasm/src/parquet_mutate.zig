@@ -101,7 +101,12 @@ const Finder = struct {
         while (try inner.next_field()) |field| try self.value(reader, field.type, depth);
     }
 
-    fn value(self: *Finder, reader: *thrift.Reader, kind: thrift.Type, depth: u32) (thrift.Error || error{OutOfMemory})!void {
+    fn value(
+        self: *Finder,
+        reader: *thrift.Reader,
+        kind: thrift.Type,
+        depth: u32,
+    ) (thrift.Error || error{OutOfMemory})!void {
         const start = reader.position;
         switch (kind) {
             .i16, .i32, .i64 => {
@@ -128,7 +133,10 @@ const Finder = struct {
 
     fn note(self: *Finder, start: usize, end: usize, is_zigzag: bool) error{OutOfMemory}!void {
         if (self.numbers.items.len == number_count_max) return;
-        try self.numbers.append(self.arena, .{ .offset = @intCast(start), .size = @intCast(end - start), .is_zigzag = is_zigzag });
+        try self.numbers.append(
+            self.arena,
+            .{ .offset = @intCast(start), .size = @intCast(end - start), .is_zigzag = is_zigzag },
+        );
     }
 };
 
@@ -178,7 +186,12 @@ pub const Mutator = struct {
 
     // ---- numbers ----
 
-    fn change_number(self: *Mutator, sample: *const Sample, numbers: []const Number, random: Random) error{OutOfMemory}!void {
+    fn change_number(
+        self: *Mutator,
+        sample: *const Sample,
+        numbers: []const Number,
+        random: Random,
+    ) error{OutOfMemory}!void {
         if (numbers.len == 0) return self.change_bytes(0, self.bytes.items.len, random);
         const number = numbers[random.uintLessThan(usize, numbers.len)];
         // An earlier change may have moved it; then this one is just another byte.
@@ -243,7 +256,10 @@ pub const Mutator = struct {
             else => if (part.len - at >= 4) {
                 const old = std.mem.readInt(u32, part[at..][0..4], .little);
                 const step = old +% random.intRangeAtMost(u32, 0, 16) -% 8;
-                const value = if (random.boolean()) step else @as(u32, @truncate(@as(u64, @bitCast(edges[random.uintLessThan(usize, edges.len)]))));
+                const value = if (random.boolean()) step else @as(
+                    u32,
+                    @truncate(@as(u64, @bitCast(edges[random.uintLessThan(usize, edges.len)]))),
+                );
                 std.mem.writeInt(u32, part[at..][0..4], value, .little);
             },
         }
@@ -267,7 +283,8 @@ pub const Mutator = struct {
         const b = self.pick_page(sample, random) orelse return;
         const size = @min(a.size, b.size);
         if (a.offset + size > b.offset and b.offset + size > a.offset) return;
-        for (self.bytes.items[a.offset..][0..size], self.bytes.items[b.offset..][0..size]) |*x, *y| std.mem.swap(u8, x, y);
+        for (self.bytes.items[a.offset..][0..size], self.bytes.items[b.offset..][0..size]) |*x, *y|
+            std.mem.swap(u8, x, y);
     }
 
     /// The beginning of another file's page over the beginning of one here.
@@ -333,7 +350,12 @@ pub const Mutator = struct {
             return;
         }
         const footer_size = self.bytes.items.len -| tail_size -| self.footer;
-        std.mem.writeInt(u32, self.bytes.items[self.bytes.items.len - tail_size ..][0..4], @intCast(footer_size), .little);
+        std.mem.writeInt(
+            u32,
+            self.bytes.items[self.bytes.items.len - tail_size ..][0..4],
+            @intCast(footer_size),
+            .little,
+        );
     }
 
     fn change_tail(self: *Mutator, random: Random) void {
@@ -346,9 +368,12 @@ pub const Mutator = struct {
 const edge_bytes = [_]u8{ 0x00, 0x01, 0x7F, 0x80, 0xFE, 0xFF };
 
 const edges = [_]i64{
-    0,                         1,                    -1,                       2,             127,     128,           255,       256,
-    32_767,                    65_535,               65_536,                   (1 << 20) - 1, 1 << 24, (1 << 30),     (1 << 31), (1 << 31) - 1,
-    std.math.minInt(i32),      std.math.maxInt(u32), 1 << 32,                  (1 << 40) + 1, 1 << 60, (1 << 60) + 1, 1 << 62,   std.math.maxInt(i64),
+    0,                         1,                    -1,                       2,
+    127,                       128,                  255,                      256,
+    32_767,                    65_535,               65_536,                   (1 << 20) - 1,
+    1 << 24,                   (1 << 30),            (1 << 31),                (1 << 31) - 1,
+    std.math.minInt(i32),      std.math.maxInt(u32), 1 << 32,                  (1 << 40) + 1,
+    1 << 60,                   (1 << 60) + 1,        1 << 62,                  std.math.maxInt(i64),
     std.math.maxInt(i64) - 63, std.math.minInt(i64), std.math.minInt(i64) + 1,
 };
 

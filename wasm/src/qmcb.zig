@@ -384,7 +384,10 @@ const Decoder = struct {
     fn read_data(self: *Decoder, size: u64) Error![]align(column_file.alignment) const u8 {
         @setRuntimeSafety(true);
         if (size > self.cursor.remaining()) {
-            return self.fail(self.cursor.position, "QMCB: {d} bytes of values wanted, {d} left", .{ size, self.cursor.remaining() });
+            return self.fail(self.cursor.position, "QMCB: {d} bytes of values wanted, {d} left", .{
+                size,
+                self.cursor.remaining(),
+            });
         }
         const source = try self.cursor.read_bytes(size);
         const target = try self.arena.alignedAlloc(u8, .@"16", source.len);
@@ -398,7 +401,8 @@ const Decoder = struct {
         const size = try self.cursor.read_int(u32);
         column.offsets = try self.read_offsets(column.row_count);
         const last = column.offsets[column.row_count];
-        if (last != size) return self.fail(start, "QMCB: text of {d} bytes, but the last offset is {d}", .{ size, last });
+        if (last != size)
+            return self.fail(start, "QMCB: text of {d} bytes, but the last offset is {d}", .{ size, last });
         const text_start = self.cursor.position;
         column.data = try self.read_data(size);
         if (column.type.tag == .utf8) try self.check_text(column, text_start);
@@ -606,9 +610,10 @@ test "golden: list, map, structure" {
     const head = "QMCB" ++ "\x02\x00\x00\x00" ++ "\x01\x00" ++ "\x00\x00";
     const names: []const []const u8 = &.{""};
     // The child has a third item, a NULL, that no row uses: it stays behind.
-    const list_column: Column = .{ .type = list_of_i16, .row_count = 2, .validity = "\x02", .offsets = &.{ 0, 0, 2 }, .children = &.{
-        .{ .type = .of(.i16), .row_count = 3, .validity = "\x03", .data = data_of(i16, &.{ 5, 6, 7 }) },
-    } };
+    const list_column: Column =
+        .{ .type = list_of_i16, .row_count = 2, .validity = "\x02", .offsets = &.{ 0, 0, 2 }, .children = &.{
+            .{ .type = .of(.i16), .row_count = 3, .validity = "\x03", .data = data_of(i16, &.{ 5, 6, 7 }) },
+        } };
     try expect_golden(head ++ "\x18\x01" ++ "\x01" ++ "\x09" ++
         "\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00" ++
         "\x00" ++ "\x05\x00\x06\x00", names, one(list_column));
@@ -684,9 +689,11 @@ test "refuses" {
         head ++ "\x10\x00" ++ "\x27\x00", // precision 39
         head ++ "\x14\x00" ++ "\x04", // unit 4
         head ++ "\x02\x00" ++ "\x01\x00\x00\x00" ++ zero ++ zero ++ zero ++ "a", // last offset is not the size
-        head ++ "\x02\x00" ++ "\x01\x00\x00\x00" ++ "\x01\x00\x00\x00" ++ "\x01\x00\x00\x00" ++ "\x01\x00\x00\x00" ++ "a", // first offset
+        head ++ "\x02\x00" ++ "\x01\x00\x00\x00" ++ "\x01\x00\x00\x00" ++
+            "\x01\x00\x00\x00" ++ "\x01\x00\x00\x00" ++ "a", // first offset
         head ++ "\x02\x00" ++ "\x01\x00\x00\x00" ++ zero ++ "\x02\x00\x00\x00" ++ "\x01\x00\x00\x00" ++ "a", // falling
-        head ++ "\x02\x00" ++ "\x02\x00\x00\x00" ++ zero ++ "\x01\x00\x00\x00" ++ "\x02\x00\x00\x00" ++ "\xc3\xa4", // split character
+        head ++ "\x02\x00" ++ "\x02\x00\x00\x00" ++ zero ++ "\x01\x00\x00\x00" ++
+            "\x02\x00\x00\x00" ++ "\xc3\xa4", // split character
         head ++ "\x02\x00" ++ "\x02\x00\x00\x00" ++ zero ++ zero ++ "\x02\x00\x00\x00" ++ "\xc3\x28", // not UTF-8
         head ++ "\x04\x00" ++ "\xff\xff\xff\xff", // far more floats than bytes
         "QMCB" ++ "\xff\xff\xff\xff" ++ "\x01\x00\x00\x00" ++ "\x04\x00" ++ "\xff\xff\xff\xff", // 2^66 bytes
@@ -696,14 +703,21 @@ test "refuses" {
     };
     for (bad) |bytes| try expect_invalid(bytes);
     // The same bytes are fine as binary.
-    try expect_same_again(head ++ "\x11\x00" ++ "\x02\x00\x00\x00" ++ zero ++ "\x01\x00\x00\x00" ++ "\x02\x00\x00\x00" ++ "\xc3\x28");
+    try expect_same_again(head ++ "\x11\x00" ++ "\x02\x00\x00\x00" ++
+        zero ++ "\x01\x00\x00\x00" ++ "\x02\x00\x00\x00" ++ "\xc3\x28");
 }
 
 test "refuses every truncation" {
     const bytes = try encode_alloc(&.{ "m", "t", "z", "v" }, .{ .row_count = 2, .columns = &.{
         map_column,
-        .{ .type = .of(.utf8), .row_count = 2, .validity = "\x01", .offsets = &.{ 0, 3, 6 }, .data = data_of(u8, "€uro") },
-        .{ .type = .{ .tag = .timestamp, .unit = .nanosecond, .zone = "Asia/Tokyo" }, .row_count = 2, .data = data_of(i64, &.{ 1, 2 }) },
+        .{ .type = .of(.utf8), .row_count = 2, .validity = "\x01", .offsets = &.{ 0, 3, 6 }, .data = data_of(
+            u8,
+            "€uro",
+        ) },
+        .{ .type = .{ .tag = .timestamp, .unit = .nanosecond, .zone = "Asia/Tokyo" }, .row_count = 2, .data = data_of(
+            i64,
+            &.{ 1, 2 },
+        ) },
         .{ .type = .{ .tag = .f16vec, .width = 3 }, .row_count = 2, .data = data_of(u16, &.{ 1, 2, 3, 4, 5, 6 }) },
     } });
     defer testing.allocator.free(bytes);

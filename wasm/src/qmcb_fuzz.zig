@@ -183,8 +183,16 @@ fn mutate(random: std.Random, gpa: Allocator, source: []const u8) error{OutOfMem
             4 => size = source.len + random.uintAtMost(usize, 8),
             5 => bytes[position] = if (random.boolean()) 0 else 0xFF,
             6 => {
-                const values = [_]u32{ 0, 1, 2, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFE, 0xFFFF_FFFF, random.uintAtMost(u32, 64) };
-                std.mem.writeInt(u32, bytes[@min(position, bytes.len - 4)..][0..4], values[random.uintLessThan(usize, values.len)], .little);
+                const values = [_]u32{ 0, 1, 2, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFE, 0xFFFF_FFFF, random.uintAtMost(
+                    u32,
+                    64,
+                ) };
+                std.mem.writeInt(
+                    u32,
+                    bytes[@min(position, bytes.len - 4)..][0..4],
+                    values[random.uintLessThan(usize, values.len)],
+                    .little,
+                );
             },
             else => bytes[4] = random.uintAtMost(u8, 24), // rows
         }
@@ -248,12 +256,18 @@ test "every type round trips, with and without NULLs, from no rows on" {
     for (std.enums.values(TypeTag)) |tag| {
         for ([_]u32{ 0, 1, 7, 8, 9, 64, 100 }) |rows| {
             var column = try generator.column(try generator.data_type(tag, 0), rows);
-            for ([_]?[]const u8{ null, &@as([13]u8, @splat(0xFF)), &@as([13]u8, @splat(0)), &@as([13]u8, @splat(0x5A)) }) |validity| {
+            for ([_]?[]const u8{ null, &@as(
+                [13]u8,
+                @splat(0xFF),
+            ), &@as([13]u8, @splat(0)), &@as([13]u8, @splat(0x5A)) }) |validity| {
                 column.validity = if (tag == .null) null else validity;
-                const bytes = try encode_alloc(arena.allocator(), &.{"c"}, .{ .row_count = rows, .columns = &.{column} });
+                const bytes = try encode_alloc(arena.allocator(), &.{"c"}, .{ .row_count = rows, .columns = &.{
+                    column,
+                } });
                 const decoded = try qmcb.decode(arena.allocator(), bytes);
                 try expect_equal_columns(&column, &decoded.batch.columns[0], rows);
-                try testing.expectEqual(column.null_count() == 0 or tag == .null, decoded.batch.columns[0].validity == null);
+                try testing.expectEqual(column.null_count() == 0 or
+                    tag == .null, decoded.batch.columns[0].validity == null);
             }
         }
     }

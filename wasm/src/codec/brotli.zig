@@ -147,7 +147,8 @@ const Decoder = struct {
             return last;
         }
         const size = 1 + try bits.read(4 * nibble_count);
-        if (nibble_count > 4 and (size - 1) >> @intCast(4 * nibble_count - 4) == 0) return fail("size with a leading zero");
+        if (nibble_count > 4 and (size - 1) >> @intCast(4 * nibble_count - 4) == 0)
+            return fail("size with a leading zero");
         if (size > self.end - self.at) return fail("holds more bytes than announced");
         if (!last and try bits.read(1) == 1) {
             try self.copy_stored(size);
@@ -181,9 +182,17 @@ const Decoder = struct {
         const distance_count = try self.read_distance_parameters();
         const literal_types = self.blocks[@backingInt(Category.literal)].type_count;
         for (literal_modes[0..literal_types]) |*mode| mode.* = @intCast(try bits.read(2));
-        const literal_trees = try read_context_map(bits, &pool, literal_map[0 .. literal_types * literal_context_count]);
+        const literal_trees = try read_context_map(
+            bits,
+            &pool,
+            literal_map[0 .. literal_types * literal_context_count],
+        );
         const distance_types = self.blocks[@backingInt(Category.distance)].type_count;
-        const distance_trees = try read_context_map(bits, &pool, distance_map[0 .. distance_types * distance_context_count]);
+        const distance_trees = try read_context_map(
+            bits,
+            &pool,
+            distance_map[0 .. distance_types * distance_context_count],
+        );
 
         var trees: [tree_count_max]usize = undefined;
         for (trees[0..literal_trees]) |*tree| tree.* = try pool.read_code(bits, literal_count);
@@ -322,7 +331,10 @@ const Decoder = struct {
             if (self.literal_single) {
                 decode_literals(bits, at, at + run, load(usize, blocks.tables));
             } else {
-                decode_literals_by_context(bits, at, at + run, self.start, .{ .tables = blocks.tables, .lookup = self.literal_lookup });
+                decode_literals_by_context(bits, at, at + run, self.start, .{
+                    .tables = blocks.tables,
+                    .lookup = self.literal_lookup,
+                });
             }
             if (bits.is_past_end()) return fail("cut short");
             blocks.left -= run;
@@ -333,7 +345,12 @@ const Decoder = struct {
         }
     }
 
-    inline fn take_distance(self: *Decoder, bits: *BitReader, command: *const CommandCode, copy_size: u32) Error!Distance {
+    inline fn take_distance(
+        self: *Decoder,
+        bits: *BitReader,
+        command: *const CommandCode,
+        copy_size: u32,
+    ) Error!Distance {
         if (command.repeats_distance) return .{ .value = self.recent[self.recent_last & 3], .is_last = true };
         try self.ensure_block(bits, .distance);
         const blocks = &self.blocks[@backingInt(Category.distance)];
@@ -343,7 +360,10 @@ const Decoder = struct {
         const symbol = bits.take_symbol(load(usize, blocks.tables + @sizeOf(usize) * context));
         if (symbol >= 16) {
             const code = &distance_codes[symbol];
-            return .{ .value = code.base + (bits.take(code.bits) << @intCast(self.distance_postfix)), .is_last = false };
+            return .{
+                .value = code.base + (bits.take(code.bits) << @intCast(self.distance_postfix)),
+                .is_last = false,
+            };
         }
         const nearby = recent_codes[symbol];
         const sum = @as(i32, @intCast(self.recent[(self.recent_last -% nearby.age) & 3])) + nearby.delta;
@@ -374,7 +394,13 @@ inline fn decode_literals(bits: *BitReader, from: usize, stop: usize, table: usi
 /// Addresses: of tables by context, of contexts by the last byte and by the one before it.
 const LiteralContexts = struct { tables: usize, lookup: usize };
 
-inline fn decode_literals_by_context(bits: *BitReader, from: usize, stop: usize, start: usize, contexts: LiteralContexts) void {
+inline fn decode_literals_by_context(
+    bits: *BitReader,
+    from: usize,
+    stop: usize,
+    start: usize,
+    contexts: LiteralContexts,
+) void {
     var at = from;
     var last: u32 = if (at - start >= 1) load(u8, at - 1) else 0;
     var before: u32 = if (at - start >= 2) load(u8, at - 2) else 0;
@@ -551,7 +577,9 @@ fn move_to_front(map: []u8) void {
 // Streams by the reference encoder, and three by a generator that uses what encoders do not: many
 // block types, context maps with runs, all context modes, postfix bits and direct distances.
 
-const test_stream_words = "1b9f00e09c07b68bb5c89e357d447e918e1a84c7874a1611b1941b5c2339bdd101550ed827131c6953c1131ef262292c6dee1b02b703af3270c1dc80776dbcb2318003863e031e61640560fa2739c11e";
+const test_stream_words =
+    "1b9f00e09c07b68bb5c89e357d447e918e1a84c7874a1611b1941b5c2339bdd101550ed827131c6953c1131ef262292c" ++
+    "6dee1b02b703af3270c1dc80776dbcb2318003863e031e61640560fa2739c11e";
 const test_text_words = "<p>The international community, and the government of the United States: information about " ++
     "each university. THE END, the following example is not available.</p>";
 const test_stream_flushed = "0b04000024c3c4c6829320b4016100004082ac0850240001";
@@ -559,15 +587,24 @@ const test_stream_stored = "8b0f80c8c9cacbcccdcecfd0d1d2d3d4d5d6d7d8d9dadbdcddde
 const test_stream_patterns = "1be7030024c3c4c66a31c6aa4098ad14e301";
 
 const test_streams_generated = [_]struct { hex: []const u8, size: usize, crc: u32 }{ .{
-    .hex = "e218a080db4e270c468f883c0940116d448c9a9dffe21718d297467a7a1768e10eacc9b9a4858f08384b633405c053a3a5e804f3114a8aa8451ce080b1dff1fbfd7ebfdfeff7fbfd7ebf295f760062a1313e5a6020ea1475872f7e1d3d90a65d3b26ed4a4156658ff046c47805",
+    .hex = "e218a080db4e270c468f883c0940116d448c9a9dffe21718d297467a7a1768e10eacc9b9a4858f08384b633405c053a3" ++
+        "a5e804f3114a8aa8451ce080b1dff1fbfd7ebfdfeff7fbfd7ebf295f760062a1313e5a6020ea1475872f7e1d3d90a65d" ++
+        "3b26ed4a4156658ff046c47805",
     .size = 200,
     .crc = 0x49416cd4,
 }, .{
-    .hex = "218b001bf7a40105b0000862ff8080c36280806220c380ff638062ff6261626180ff710c50c06e566307ebc2118741a411c05fe3a9586d4af0f70011b28813a9cda297d06a52a469c10a5f6248ea3a30af23eaec47d0f8737d093e9c2169842228b0fb4fefed6f7fdbdfdffe9efded6f7fcffef637d9dffef6f7f6b7bff76e7ffb9b6e6a7ffb5b41b8ebbf7fff3e7bf857f7efdfbf7ffffe7dee5fff4afefdebdfbffef7af7f0fc525154415803079882542a40ab490918768300cc5737340e924e9c20e",
+    .hex = "218b001bf7a40105b0000862ff8080c36280806220c380ff638062ff6261626180ff710c50c06e566307ebc2118741a4" ++
+        "11c05fe3a9586d4af0f70011b28813a9cda297d06a52a469c10a5f6248ea3a30af23eaec47d0f8737d093e9c21698422" ++
+        "28b0fb4fefed6f7fdbdfdffe9efded6f7fcffef637d9dffef6f7f6b7bff76e7ffb9b6e6a7ffb5b41b8ebbf7fff3e7bf8" ++
+        "57f7efdfbf7ffffe7dee5fff4afefdebdfbffef7af7f0fc525154415803079882542a40ab490918768300cc5737340e9" ++
+        "24e9c20e",
     .size = 223,
     .crc = 0x20732a64,
 }, .{
-    .hex = "013c0004616320806280ffff62c363c3632062c3710c109930c658311c150b74d3e2b3c3069c540f0ad8b86fc7fb8d83ddd5fb51e8fc050817d8385c00304481da03ed8b2c8adc008e727777ebd7af5fd7effa6579fdcaf7eb5777fdcafa5dbf7ed7af5fbf243f038e7ddff77ddff77ddfe7d32b1781849824e2934c028214421253e0df3a69e6cf7cd8f9339dcbe4cf4ee15d61c3d5fab2b57bf9bb35281a8ae6ed2b5e3d68c4f65674e9e728e2de58b513",
+    .hex = "013c0004616320806280ffff62c363c3632062c3710c109930c658311c150b74d3e2b3c3069c540f0ad8b86fc7fb8d83" ++
+        "ddd5fb51e8fc050817d8385c00304481da03ed8b2c8adc008e727777ebd7af5fd7effa6579fdcaf7eb5777fdcafa5dbf" ++
+        "7ed7af5fbf243f038e7ddff77ddff77ddfe7d32b1781849824e2934c028214421253e0df3a69e6cf7cd8f9339dcbe4cf" ++
+        "4ee15d61c3d5fab2b57bf9bb35281a8ae6ed2b5e3d68c4f65674e9e728e2de58b513",
     .size = 216,
     .crc = 0xcf20b07,
 } };
@@ -639,7 +676,13 @@ test "what encoders do not write" {
 
 test "damaged streams give a result or an error" {
     var random: std.Random.DefaultPrng = .init(3);
-    const sources = [_][]const u8{ test_stream_words, test_stream_flushed, test_stream_patterns, test_streams_generated[0].hex, test_streams_generated[1].hex };
+    const sources = [_][]const u8{
+        test_stream_words,
+        test_stream_flushed,
+        test_stream_patterns,
+        test_streams_generated[0].hex,
+        test_streams_generated[1].hex,
+    };
     for (sources) |hex| {
         const whole: TestStream = .init(hex);
         for (0..whole.size * 8) |bit| {

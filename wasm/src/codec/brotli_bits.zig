@@ -43,7 +43,8 @@ pub const BitReader = struct {
 
     pub fn init(source: []const u8) BitReader {
         const start = @intFromPtr(source.ptr);
-        return .{ .word = 0, .count = 0, .from = start, .from_max = start + source.len + 8, .start = start, .size = source.len };
+        return .{ .word = 0, .count = 0, .from = start, .from_max = start +
+            source.len + 8, .start = start, .size = source.len };
     }
 
     /// At least 56 bits afterwards.
@@ -316,7 +317,12 @@ fn sort_symbols(sorted: *[symbol_count_max]u16, sizes: []const u8, counts: [code
     };
 }
 
-fn build_second_tables(table: []u16, symbols: []const u16, first_code: u32, counts: *const [code_size_max + 1]u16) usize {
+fn build_second_tables(
+    table: []u16,
+    symbols: []const u16,
+    first_code: u32,
+    counts: *const [code_size_max + 1]u16,
+) usize {
     var code = first_code;
     var position: usize = 0;
     var table_end: usize = root_size;
@@ -405,7 +411,8 @@ fn random_code(random: std.Random, sizes: []u8) void {
     const deep = random.boolean();
     for (0..sizes.len * 2) |_| {
         if (leaf_count == sizes.len) break;
-        const index = if (deep) leaf_count - 1 - random.uintLessThan(usize, @min(leaf_count, 3)) else random.uintLessThan(usize, leaf_count);
+        const index = if (deep) leaf_count - 1 -
+            random.uintLessThan(usize, @min(leaf_count, 3)) else random.uintLessThan(usize, leaf_count);
         if (leaves[index] == code_size_max) continue;
         leaves[index] += 1;
         leaves[leaf_count] = leaves[index];

@@ -22,7 +22,8 @@ const words_size = 122_784;
 /// Copies are 16 or 32 bytes wide and may begin inside the last word.
 const words: [words_size + 32]u8 = @as([words_size]u8, @embedFile("brotli_dictionary.bin").*) ++ @as([32]u8, @splat(0));
 
-const word_count_bits: [word_size_max + 1]u5 = .{ 0, 0, 0, 0, 10, 10, 11, 11, 10, 10, 10, 10, 10, 9, 9, 8, 7, 7, 8, 7, 7, 6, 6, 5, 5 };
+const word_count_bits: [word_size_max + 1]u5 =
+    .{ 0, 0, 0, 0, 10, 10, 11, 11, 10, 10, 10, 10, 10, 9, 9, 8, 7, 7, 8, 7, 7, 6, 6, 5, 5 };
 
 /// Where the words of a length begin.
 const word_offsets: [word_size_max + 1]u32 = offsets: {
@@ -44,7 +45,12 @@ pub fn write_word(target: [*]u8, word_size: u32, word_id: u32) ?u32 {
     const transform_index = word_id >> count_bits;
     if (transform_index >= transforms.len) return null;
     const index = word_id & ((@as(u32, 1) << count_bits) - 1);
-    return write_transformed(target, words[word_offsets[word_size] + index * word_size ..].ptr, word_size, &transforms[transform_index]);
+    return write_transformed(
+        target,
+        words[word_offsets[word_size] + index * word_size ..].ptr,
+        word_size,
+        &transforms[transform_index],
+    );
 }
 
 fn write_transformed(target: [*]u8, word: [*]const u8, word_size: u32, how: *const Transform) u32 {

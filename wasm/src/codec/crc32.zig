@@ -89,6 +89,7 @@ test crc32 {
     var generator: std.Random.DefaultPrng = .init(5);
     generator.random().bytes(bytes);
     const least = 3 * crc_block_bytes;
-    for ([_]usize{ 0, 1, 7, 8, 9, least - 1, least, least + 1, least + 15, least + 16, 4 * crc_block_bytes - 1, 60_000 }) |size|
+    for ([_]usize{ 0, 1, 7, 8, 9, least - 1, least, least + 1, least +
+        15, least + 16, 4 * crc_block_bytes - 1, 60_000 }) |size|
         try std.testing.expectEqual(std.hash.Crc32.hash(bytes[0..size]), try crc32(bytes[0..size]));
 }

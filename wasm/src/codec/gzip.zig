@@ -232,7 +232,8 @@ fn copy_stored(state: *State) Error!void {
     state.from = state.position();
     state.bits = 0;
     state.bit_count = 0;
-    if (state.from > state.source_end or size > state.source_end - state.from) return reject("DEFLATE stream is cut short");
+    if (state.from > state.source_end or size > state.source_end - state.from)
+        return reject("DEFLATE stream is cut short");
     if (size > state.target_end - state.at) return reject("DEFLATE stream holds too much");
     try lz.copy_long(state.at, state.from, size);
     state.from += size;
@@ -283,7 +284,8 @@ pub noinline fn decode_symbols(shared: *State, limit: usize) Stop {
             @branchHint(.unlikely);
             if (entry & is_table != 0) {
                 _ = state.take(u32, literal_bits);
-                entry = literal_table[(entry >> 16) + (@as(u32, @truncate(state.bits)) & low_mask_u32(entry >> 8 & 15))];
+                entry =
+                    literal_table[(entry >> 16) + (@as(u32, @truncate(state.bits)) & low_mask_u32(entry >> 8 & 15))];
                 if (entry & is_literal != 0) {
                     put_literal(&state, entry);
                     continue;
@@ -441,7 +443,8 @@ fn build_table(comptime alphabet: Alphabet, comptime index_bits: u5, table: []u3
             index += 1;
         }
     }
-    if (alphabet != .code_lengths) try build_second_tables(alphabet, index_bits, table, &codes, .{ .code = code, .index = index });
+    if (alphabet != .code_lengths)
+        try build_second_tables(alphabet, index_bits, table, &codes, .{ .code = code, .index = index });
 }
 
 const Progress = struct { code: u32, index: usize };
@@ -469,7 +472,8 @@ fn build_second_tables(
                 // No code gets here: the tables hold the worst case. It is checked all the same.
                 if (second_start + (@as(usize, 1) << bits) > table.len) return reject("DEFLATE codes: too many");
                 second = table[second_start..][0 .. @as(usize, 1) << bits];
-                table[prefix] = @as(u32, @intCast(second_start)) << 16 | is_special | is_table | @as(u32, bits) << 8 | index_bits;
+                table[prefix] = @as(u32, @intCast(second_start)) << 16 |
+                    is_special | is_table | @as(u32, bits) << 8 | index_bits;
             }
             fill(second, code >> index_bits, length_left, symbol_entry(alphabet, codes.sorted[index], length_left));
             code = next_code(code, @intCast(length));
@@ -617,7 +621,8 @@ test "decompress: members" {
     try lz.expect_output(decompress, text_member, text);
     try lz.expect_output(decompress, stored_member, "abc");
     try lz.expect_output(decompress, empty_member, "");
-    try lz.expect_output(decompress, text_member ++ empty_member ++ stored_member ++ text_member, text ++ "abc" ++ text);
+    try lz.expect_output(decompress, text_member ++ empty_member ++
+        stored_member ++ text_member, text ++ "abc" ++ text);
     try lz.expect_output(decompress, text_member ++ "\x00\x00\x00", text);
     // Extra field, name, comment and the header's own checksum.
     const header = "\x1F\x8B\x08\x1F\x00\x00\x00\x00\x00\x03\x03\x00xyzname\x00comment\x00\xAA+";
@@ -676,12 +681,18 @@ fn write_sample(random: std.Random, bytes: []u8, taste: enum { random, skewed, r
     for (bytes, 0..) |*byte, index| byte.* = switch (taste) {
         .random => random.int(u8),
         .skewed => @as(u8, @clz(random.int(u31))) * 8 + random.uintLessThan(u8, 8),
-        .repeated => if (index < 300 or random.uintLessThan(u8, 50) == 0) random.int(u8) else bytes[index - 1 - index % 299],
+        .repeated => if (index < 300 or
+            random.uintLessThan(u8, 50) == 0) random.int(u8) else bytes[index - 1 - index % 299],
         .zeros => 0,
     };
 }
 
-fn expect_round_trip(comptime decoder: fn ([]const u8, []u8) Error!void, container: std.compress.flate.Container, random: std.Random, bytes: []const u8) !void {
+fn expect_round_trip(
+    comptime decoder: fn ([]const u8, []u8) Error!void,
+    container: std.compress.flate.Container,
+    random: std.Random,
+    bytes: []const u8,
+) !void {
     const flate = std.compress.flate;
     var output: std.Io.Writer.Allocating = try .initCapacity(testing.allocator, 64);
     defer output.deinit();

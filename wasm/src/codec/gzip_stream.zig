@@ -182,7 +182,8 @@ pub const Stream = struct {
         const stop = gzip.decode_symbols(&state, limit);
         switch (stop) {
             .limit => if (is_last and state.is_past_end()) return gzip.reject("DEFLATE stream is cut short"),
-            .end => if (state.is_past_end() and is_last) return gzip.reject("DEFLATE stream is cut short") else self.end_block(),
+            .end => if (state.is_past_end() and
+                is_last) return gzip.reject("DEFLATE stream is cut short") else self.end_block(),
             .bad_code => return gzip.reject("DEFLATE code that stands for nothing"),
             .bad_distance => return gzip.reject("DEFLATE distance reaches before the start"),
             .too_long => unreachable, // there is room for a match
@@ -201,7 +202,8 @@ pub const Stream = struct {
         const trailer = source[from.*..][0..8];
         if (std.mem.readInt(u32, trailer[4..8], .little) != @as(u32, @truncate(self.size)))
             return gzip.reject("gzip member: wrong size in its trailer");
-        if (std.mem.readInt(u32, trailer[0..4], .little) != self.checksum) return gzip.reject("gzip member: wrong CRC-32");
+        if (std.mem.readInt(u32, trailer[0..4], .little) != self.checksum)
+            return gzip.reject("gzip member: wrong CRC-32");
         from.* += 8;
         self.phase = .header;
         return null;
@@ -211,7 +213,8 @@ pub const Stream = struct {
 test "members in pieces" {
     defer interrupt.forget();
     const text = "hello, hello, hello";
-    const member = "\x1F\x8B\x08\x00\x00\x00\x00\x00\x00\xFF" ++ "\xCBH\xCD\xC9\xC9\xD7Q\xC8@\xA2\x00" ++ "\x9F\xA1\xCA\x09\x13\x00\x00\x00";
+    const member = "\x1F\x8B\x08\x00\x00\x00\x00\x00\x00\xFF" ++
+        "\xCBH\xCD\xC9\xC9\xD7Q\xC8@\xA2\x00" ++ "\x9F\xA1\xCA\x09\x13\x00\x00\x00";
     const stored = "\x1F\x8B\x08\x00\x00\x00\x00\x00\x00\xFF\x01\x03\x00\xFC\xFFabc\xC2A$5\x03\x00\x00\x00";
     for ([_]usize{ 1, 2, 7, 100, 5000 }) |size| {
         try unpack.expect_unpacked(.gzip, member, text, size);

@@ -69,10 +69,12 @@ fn decompress_hadoop(source: []const u8, target: []u8) Error!void {
     var at: usize = 0;
     while (from < source.len) {
         const size = try read_size(source, &from);
-        if (size > target.len - at) return fail("LZ4 chunk of {d} bytes where {d} are left", .{ size, target.len - at }, from);
+        if (size > target.len - at)
+            return fail("LZ4 chunk of {d} bytes where {d} are left", .{ size, target.len - at }, from);
         const stop = at + size;
         // For an empty page, some write a block without output, some nothing.
-        if (size == 0 and at == target.len and from < source.len) _ = try decompress_hadoop_block(source, &from, target, at, stop);
+        if (size == 0 and at == target.len and from < source.len)
+            _ = try decompress_hadoop_block(source, &from, target, at, stop);
         while (at < stop) {
             const start = at;
             at = try decompress_hadoop_block(source, &from, target, at, stop);
@@ -169,7 +171,8 @@ fn read_frame_header(source: []const u8, from: *usize) Error!FrameFlags {
     const start = from.* + 4;
     const flags: FrameFlags = @bitCast(source[start]);
     if (flags.reserved) return fail("LZ4 frame: unknown flag", .{}, start);
-    const checksum_at = start + 2 + @as(usize, if (flags.content_size) 8 else 0) + @as(usize, if (flags.dictionary) 4 else 0);
+    const checksum_at = start + 2 + @as(usize, if (flags.content_size) 8 else 0) +
+        @as(usize, if (flags.dictionary) 4 else 0);
     if (checksum_at >= source.len) return fail("LZ4 frame is cut short", .{}, start);
     const checksum: u8 = @truncate(try xxh32(source[start..checksum_at]) >> 8);
     if (source[checksum_at] != checksum) return fail("LZ4 frame: wrong header checksum", .{}, checksum_at);
@@ -652,7 +655,10 @@ test "decompress_legacy: Hadoop framing" {
 
 test "decompress_legacy: frames" {
     const plain = "\x04\x22M\x18`@\x82\x04\x00\x00\x000abc\x00\x00\x00\x00";
-    const checked = "\x04\x22M\x18|@\x10\x00\x00\x00\x00\x00\x00\x00i\x08\x00\x00\x003abc\x03\x00\x10z\xFB<\x87\xAE\x05\x00\x00\x80hello\xF9w\x00\xFB\x00\x00\x00\x00T\xC5\xD5g"; // every checksum, and a stored block
+    // Every checksum, and a stored block.
+    const checked =
+        "\x04\x22M\x18|@\x10\x00\x00\x00\x00\x00\x00\x00i\x08\x00\x00\x003abc\x03\x00\x10z" ++
+        "\xFB<\x87\xAE\x05\x00\x00\x80hello\xF9w\x00\xFB\x00\x00\x00\x00T\xC5\xD5g";
     const linked = "\x04\x22M\x18@@\xC0\x04\x00\x00\x000abc\x05\x00\x00\x00\x02\x03\x00\x10z\x00\x00\x00\x00";
     const skippable = "\x53\x2A\x4D\x18\x02\x00\x00\x00ab";
     try expect_output(decompress_legacy, plain, "abc");
@@ -668,10 +674,18 @@ test "decompress_legacy: frames" {
     for ([_]usize{ 0, 2, 4 }) |size| try expect_refused(decompress_legacy, plain, size);
     try expect_refused(decompress_legacy, plain ++ "more", 3);
     // Blocks said to be independent do not see each other.
-    try expect_refused(decompress_legacy, "\x04\x22M\x18`@\x82\x04\x00\x00\x000abc\x05\x00\x00\x00\x02\x03\x00\x10z\x00\x00\x00\x00", 10);
-    const with_dictionary = "\x04\x22M\x18a@\x09\x00\x00\x00[\x04\x00\x00\x000abc\x00\x00\x00\x00" ++ @as([slack_bytes]u8, @splat(0));
+    try expect_refused(
+        decompress_legacy,
+        "\x04\x22M\x18`@\x82\x04\x00\x00\x000abc\x05\x00\x00\x00\x02\x03\x00\x10z\x00\x00\x00\x00",
+        10,
+    );
+    const with_dictionary = "\x04\x22M\x18a@\x09\x00\x00\x00[\x04\x00\x00\x000abc\x00\x00\x00\x00" ++
+        @as([slack_bytes]u8, @splat(0));
     var target: [3 + slack_bytes]u8 = undefined;
-    try testing.expectError(error.NotSupported, decompress_legacy(with_dictionary[0 .. with_dictionary.len - slack_bytes], target[0..3]));
+    try testing.expectError(
+        error.NotSupported,
+        decompress_legacy(with_dictionary[0 .. with_dictionary.len - slack_bytes], target[0..3]),
+    );
 }
 
 test xxh32 {

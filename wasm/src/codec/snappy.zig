@@ -25,7 +25,8 @@ const hot_room_bytes = 60 + 64 + 16 - lz.slack_bytes;
 
 pub fn decompress(source: []const u8, target: []u8) Error!void {
     var preamble_size: usize = 0;
-    const size = read_preamble(source, &preamble_size) orelse return fail("Snappy size is cut short or too long", .{}, 0);
+    const size = read_preamble(source, &preamble_size) orelse
+        return fail("Snappy size is cut short or too long", .{}, 0);
     if (size != target.len) return fail("Snappy block of {d} bytes instead of {d}", .{ size, target.len }, 0);
     const source_start = @intFromPtr(source.ptr);
     const target_start = @intFromPtr(target.ptr);
@@ -242,5 +243,8 @@ test "decompress: looks at the cancel byte" {
     interrupt.control.cancel = 1;
     defer interrupt.control.cancel = 0;
     var target: [1 + lz.slack_bytes]u8 = undefined;
-    try testing.expectError(error.Cancelled, decompress(("\x01\x00a" ++ @as([lz.slack_bytes]u8, @splat(0)))[0..3], target[0..1]));
+    try testing.expectError(
+        error.Cancelled,
+        decompress(("\x01\x00a" ++ @as([lz.slack_bytes]u8, @splat(0)))[0..3], target[0..1]),
+    );
 }

@@ -156,10 +156,14 @@ pub const Stream = struct {
         }
         if (read_little(bytes[at..][0..id_size]) != 0) return error.Dictionary;
         at += id_size;
-        self.content_size = if (size_size == 0) null else read_little(bytes[at..][0..size_size]) + @as(u64, if (size_size == 2) 256 else 0);
+        self.content_size = if (size_size == 0) null else read_little(bytes[at..][0..size_size]) +
+            @as(u64, if (size_size == 2) 256 else 0);
         if (is_single) window_size = self.content_size.?;
         if (window_size > abi.text_zstd_window_max) {
-            interrupt.describe("a Zstandard frame with a window of {d} bytes; {d} are the most", .{ window_size, abi.text_zstd_window_max });
+            interrupt.describe(
+                "a Zstandard frame with a window of {d} bytes; {d} are the most",
+                .{ window_size, abi.text_zstd_window_max },
+            );
             return error.WindowSize;
         }
         self.window_size = @max(window_size, 1024);
@@ -252,7 +256,10 @@ test "frames in pieces" {
     }
     for (0..zstd.sample_checked.len) |size| {
         if (size == 0) continue;
-        try std.testing.expectError(error.InvalidFormat, unpack.expect_unpacked(.zstd, zstd.sample_checked[0..size], &zstd.sample_text(), 100));
+        try std.testing.expectError(
+            error.InvalidFormat,
+            unpack.expect_unpacked(.zstd, zstd.sample_checked[0..size], &zstd.sample_text(), 100),
+        );
     }
     for (0..zstd.sample_checked.len) |at| {
         var copy = zstd.sample_checked;

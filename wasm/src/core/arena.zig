@@ -163,7 +163,10 @@ test "alignment, order and reuse" {
         defer known.deinit(testing.allocator);
         for (0..100) |number| {
             const size = random.random().uintAtMost(usize, 3000) + 1;
-            const bytes = if (number % 3 == 0) try memory.alignedAlloc(u8, .@"64", size) else try memory.alloc(u8, size);
+            const bytes = if (number % 3 == 0) try memory.alignedAlloc(u8, .@"64", size) else try memory.alloc(
+                u8,
+                size,
+            );
             if (number % 3 == 0) try testing.expect(std.mem.isAligned(@intFromPtr(bytes.ptr), 64));
             @memset(bytes, @truncate(number));
             try known.append(testing.allocator, bytes);
@@ -204,7 +207,9 @@ test "what cannot be had changes nothing" {
     const first = try memory.alloc(u8, 64);
     @memset(first, 7);
     for (0..100) |_| {
-        for ([_]usize{ std.math.maxInt(usize), std.math.maxInt(usize) - 40, std.math.maxInt(usize) / 2, std.math.maxInt(usize) / 3 * 2 }) |size| {
+        for ([_]usize{ std.math.maxInt(usize), std.math.maxInt(usize) -
+            40, std.math.maxInt(usize) / 2, std.math.maxInt(usize) / 3 * 2 }) |size|
+        {
             try testing.expect(memory.rawAlloc(size, .@"16", 0) == null);
         }
     }

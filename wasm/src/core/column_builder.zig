@@ -45,7 +45,10 @@ pub const ColumnBuilder = struct {
             .bytes => try self.offsets.append(gpa, 0),
             .list => {
                 try self.offsets.append(gpa, 0);
-                const child = if (data_type.tag == .map) column_module.map_entries_type(data_type) else data_type.children[0].type;
+                const child = if (data_type.tag == .map)
+                    column_module.map_entries_type(data_type)
+                else
+                    data_type.children[0].type;
                 try self.add_children(&.{.{ .name = "", .type = child }});
             },
             .structure => try self.add_children(data_type.children),
@@ -114,7 +117,10 @@ pub const ColumnBuilder = struct {
             .bytes, .list => {
                 try self.offsets.ensureTotalCapacityPrecise(self.gpa, @as(usize, count) + 1);
                 if (self.type.layout() == .bytes and count > 0) {
-                    try self.data.ensureTotalCapacityPrecise(self.gpa, column.offsets[start + count] - column.offsets[start]);
+                    try self.data.ensureTotalCapacityPrecise(
+                        self.gpa,
+                        column.offsets[start + count] - column.offsets[start],
+                    );
                 }
             },
             .bits => try self.data.ensureTotalCapacityPrecise(self.gpa, bitmap.size(count)),
@@ -130,7 +136,8 @@ pub const ColumnBuilder = struct {
         const data = other.data.items.len;
         const offsets = other.offsets.items.len;
         try self.data.ensureTotalCapacityPrecise(self.gpa, data + data / 16 + dense_slack);
-        if (offsets > 0) try self.offsets.ensureTotalCapacityPrecise(self.gpa, offsets + offsets / 16 + dense_slack / 4);
+        if (offsets > 0)
+            try self.offsets.ensureTotalCapacityPrecise(self.gpa, offsets + offsets / 16 + dense_slack / 4);
         for (self.children, other.children) |*child, *full| try child.reserve_like(full);
     }
 
@@ -306,7 +313,8 @@ pub const ColumnBuilder = struct {
                 try self.append_offsets(column.offsets[start..][0 .. count + 1]);
                 try self.children[0].append_range(&column.children[0], first, column.offsets[start + count] - first);
             },
-            .structure => for (self.children, column.children) |*child, *source| try child.append_range(source, start, count),
+            .structure => for (self.children, column.children) |*child, *source|
+                try child.append_range(source, start, count),
             else => {
                 const size: usize = @intCast(self.type.value_size());
                 const target = try self.grow_data(@as(u64, size) * count);
@@ -355,7 +363,8 @@ pub const ColumnBuilder = struct {
                 try self.append_offsets(column.offsets[index..][0..2]);
                 try self.children[0].append_range(&column.children[0], first, column.offsets[index + 1] - first);
             },
-            .structure => for (self.children, column.children) |*child, *source| try child.append_indices(source, indices),
+            .structure => for (self.children, column.children) |*child, *source|
+                try child.append_indices(source, indices),
             else => try self.append_fixed_indices(column, indices),
         }
         self.row_count += @intCast(indices.len);
@@ -372,7 +381,12 @@ pub const ColumnBuilder = struct {
                 const T = @Int(.unsigned, width * 8);
                 try self.check_room(selected.count);
                 const target = try self.grow_dense(@as(u64, width) * selected.count);
-                const written = take.compress(T, @ptrCast(@alignCast(target.ptr)), column.values(T)[0..selected.row_count], selected.bits);
+                const written = take.compress(
+                    T,
+                    @ptrCast(@alignCast(target.ptr)),
+                    column.values(T)[0..selected.row_count],
+                    selected.bits,
+                );
                 assert(written == selected.count);
                 self.row_count += selected.count;
                 return;

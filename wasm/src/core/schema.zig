@@ -225,7 +225,25 @@ pub fn read_type_parameters(cursor: *Cursor, arena: std.mem.Allocator, tag: Type
             };
             result.children = children;
         },
-        .f64, .i64, .utf8, .bool, .null, .i32, .f32, .i8, .i16, .u8, .u16, .u32, .u64, .f16, .i128, .binary, .date, .interval => {},
+        .f64,
+        .i64,
+        .utf8,
+        .bool,
+        .null,
+        .i32,
+        .f32,
+        .i8,
+        .i16,
+        .u8,
+        .u16,
+        .u32,
+        .u64,
+        .f16,
+        .i128,
+        .binary,
+        .date,
+        .interval,
+        => {},
     }
     return result;
 }
@@ -259,7 +277,25 @@ pub fn type_parameters_size(data_type: DataType) u64 {
             for (data_type.children) |child| size += 2 + child.name.len + 1 + type_parameters_size(child.type);
             break :blk size;
         },
-        .f64, .i64, .utf8, .bool, .null, .i32, .f32, .i8, .i16, .u8, .u16, .u32, .u64, .f16, .i128, .binary, .date, .interval => 0,
+        .f64,
+        .i64,
+        .utf8,
+        .bool,
+        .null,
+        .i32,
+        .f32,
+        .i8,
+        .i16,
+        .u8,
+        .u16,
+        .u32,
+        .u64,
+        .f16,
+        .i128,
+        .binary,
+        .date,
+        .interval,
+        => 0,
     };
 }
 
@@ -304,7 +340,25 @@ pub fn write_type_parameters(target: []u8, data_type: DataType) usize {
                 position += write_type_parameters(target[position..], child.type);
             }
         },
-        .f64, .i64, .utf8, .bool, .null, .i32, .f32, .i8, .i16, .u8, .u16, .u32, .u64, .f16, .i128, .binary, .date, .interval => {},
+        .f64,
+        .i64,
+        .utf8,
+        .bool,
+        .null,
+        .i32,
+        .f32,
+        .i8,
+        .i16,
+        .u8,
+        .u16,
+        .u32,
+        .u64,
+        .f16,
+        .i128,
+        .binary,
+        .date,
+        .interval,
+        => {},
     }
     assert(position == type_parameters_size(data_type));
     return position;

@@ -130,7 +130,13 @@ inline fn put_piece(comptime put: Put, comptime size: usize, target: [*]u8, sour
 }
 
 /// The walk, shared by values and offsets; `Placement` says what a group of rows becomes.
-noinline fn spread_rows(comptime Placement: type, values: [*]Placement.Unit, dense_count: u32, validity: []const u8, row_count: u32) void {
+noinline fn spread_rows(
+    comptime Placement: type,
+    values: [*]Placement.Unit,
+    dense_count: u32,
+    validity: []const u8,
+    row_count: u32,
+) void {
     var dense: usize = dense_count;
     var row: usize = row_count;
     while (dense != row and row % 8 != 0) {
@@ -241,7 +247,14 @@ inline fn fill_64(comptime Unit: type, rows: [*]Unit, vector: Bytes16) void {
 
 /// Eight rows, `step` at a time from the end. A load may take in rows past the group's values, but
 /// none past the group.
-inline fn place_eight(comptime Unit: type, comptime step: usize, places: *const [1 << step]Bytes16, rows: [*]Unit, dense: [*]const Unit, mask: u8) void {
+inline fn place_eight(
+    comptime Unit: type,
+    comptime step: usize,
+    places: *const [1 << step]Bytes16,
+    rows: [*]Unit,
+    dense: [*]const Unit,
+    mask: u8,
+) void {
     const low_bits = (1 << step) - 1;
     comptime var row = 8;
     inline while (row != 0) {
@@ -250,7 +263,9 @@ inline fn place_eight(comptime Unit: type, comptime step: usize, places: *const 
         const from = dense + @popCount(mask & ((1 << row) - 1));
         if (step * @sizeOf(Unit) == 8) {
             const half: *align(1) const u64 = @ptrCast(from);
-            const moved: @Vector(2, u64) = @bitCast(lanes_module.swizzle(@bitCast(@Vector(2, u64){ half.*, 0 }), places[pattern]));
+            const moved: @Vector(2, u64) = @bitCast(
+                lanes_module.swizzle(@bitCast(@Vector(2, u64){ half.*, 0 }), places[pattern]),
+            );
             const to: *align(1) u64 = @ptrCast(rows + row);
             to.* = moved[0];
         } else {

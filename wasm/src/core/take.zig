@@ -76,7 +76,8 @@ pub fn take_bits(target: []u8, target_bit: usize, source: []const u8, indices: [
     const bytes = target[(target_bit + head) / 8 ..][0..whole];
     for (bytes, 0..) |*byte, i| {
         var bits: u8 = 0;
-        for (indices[head + i * 8 ..][0..8], 0..) |index, bit| bits |= @as(u8, @intFromBool(bitmap.get(source.ptr, index))) << @intCast(bit);
+        for (indices[head + i * 8 ..][0..8], 0..) |index, bit|
+            bits |= @as(u8, @intFromBool(bitmap.get(source.ptr, index))) << @intCast(bit);
         byte.* = bits;
     }
     take_bits_singly(target, target_bit + head + whole * 8, source, indices[head + whole * 8 ..]);
@@ -101,7 +102,14 @@ pub const bytes_slack = 16;
 /// Copies the chosen values one behind the other and writes each one's end, counted from
 /// `base`, the bytes that were there before. `target` has 16 bytes to spare behind the last value:
 /// short values are copied as vectors, which is several times cheaper than a copy by length.
-pub fn take_bytes(target: []u8, ends: []u32, base: u32, offsets: []const u32, source: []const u8, indices: []const u32) void {
+pub fn take_bytes(
+    target: []u8,
+    ends: []u32,
+    base: u32,
+    offsets: []const u32,
+    source: []const u8,
+    indices: []const u32,
+) void {
     var position: usize = 0;
     for (indices, ends) |index, *end| {
         const start = offsets[index];

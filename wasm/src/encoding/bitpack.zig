@@ -97,7 +97,13 @@ pub inline fn extract(source: [*]const u8, bit: u64, width: u7) u64 {
 const Method = enum { simd, scalar };
 
 /// One loop per width, kept apart: inlined into the switch they would share its registers.
-noinline fn unpack_width(comptime T: type, comptime width: u7, comptime method: Method, source: [*]const u8, target: []T) void {
+noinline fn unpack_width(
+    comptime T: type,
+    comptime width: u7,
+    comptime method: Method,
+    source: [*]const u8,
+    target: []T,
+) void {
     if (width == 0) return @memset(target, 0);
     var from = source;
     var to = target.ptr;
@@ -114,7 +120,13 @@ noinline fn unpack_width(comptime T: type, comptime width: u7, comptime method: 
     for (to[0..rest], last[0..rest]) |*slot, value| slot.* = value;
 }
 
-inline fn unpack_group(comptime T: type, comptime width: u7, comptime method: Method, source: [*]const u8, target: [*]T) void {
+inline fn unpack_group(
+    comptime T: type,
+    comptime width: u7,
+    comptime method: Method,
+    source: [*]const u8,
+    target: [*]T,
+) void {
     if (method == .scalar) {
         unpack_group_scalar(T, width, source, target);
     } else if (width == @bitSizeOf(T)) {
@@ -153,7 +165,12 @@ const even_lanes: Bytes16 = .{ 0, 2, 4, 6, 8, 10, 12, 14, 0, 2, 4, 6, 8, 10, 12,
 
 inline fn store_words4(comptime T: type, target: [*]T, low: Words4, high: Words4) void {
     switch (T) {
-        u16 => target[0..8].* = @shuffle(u16, @as(Words8, @bitCast(low)), @as(Words8, @bitCast(high)), [8]i32{ 0, 2, 4, 6, -1, -3, -5, -7 }),
+        u16 => target[0..8].* = @shuffle(
+            u16,
+            @as(Words8, @bitCast(low)),
+            @as(Words8, @bitCast(high)),
+            [8]i32{ 0, 2, 4, 6, -1, -3, -5, -7 },
+        ),
         u32, u64 => {
             target[0..4].* = @as(@Vector(4, T), low);
             target[4..8].* = @as(@Vector(4, T), high);
@@ -331,7 +348,8 @@ test "unpack: every bit of every position of a group" {
                 source[at / 8] = @as(u8, 1) << @intCast(at % 8);
                 var target: [8]T = undefined;
                 unpack(T, source[0..width], width, &target);
-                for (target, 0..) |value, j| try testing.expectEqual(if (i == j) @as(u64, 1) << @intCast(k) else 0, value);
+                for (target, 0..) |value, j|
+                    try testing.expectEqual(if (i == j) @as(u64, 1) << @intCast(k) else 0, value);
             };
         }
     }

@@ -38,7 +38,10 @@ pub fn read(source: []const u8, width: usize, value_count: usize, first: usize, 
     assert(target.len % width == 0);
     const count = target.len / width;
     if (source.len / width < value_count or first > value_count or count > value_count - first) {
-        interrupt.describe("{d} values of {d} bytes were expected, {d} bytes are there", .{ first +| count, width, source.len });
+        interrupt.describe(
+            "{d} values of {d} bytes were expected, {d} bytes are there",
+            .{ first +| count, width, source.len },
+        );
         return error.InvalidFormat;
     }
     const streams: Streams = .{ .first = source.ptr + first, .size = value_count };
@@ -104,7 +107,8 @@ fn merge_any(streams: Streams, width: usize, target: []u8) Error!void {
     while (first < count) : (first += block_values) {
         try interrupt.check();
         const size = @min(block_values, count - first);
-        for (0..width) |stream| copy_stream(streams.at(stream, first), target.ptr + first * width + stream, width, size);
+        for (0..width) |stream|
+            copy_stream(streams.at(stream, first), target.ptr + first * width + stream, width, size);
     }
 }
 
@@ -136,7 +140,13 @@ test read {
             for ([_]usize{ 0, 1, value_count / 3, value_count }) |wanted_first| {
                 const first = @min(wanted_first, value_count);
                 try expect_read(source, width, value_count, first, values[first * width ..]);
-                try expect_read(source, width, value_count, first, values[first * width .. (first + (value_count - first) / 2) * width]);
+                try expect_read(
+                    source,
+                    width,
+                    value_count,
+                    first,
+                    values[first * width .. (first + (value_count - first) / 2) * width],
+                );
             }
         }
     }

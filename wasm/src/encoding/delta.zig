@@ -421,7 +421,8 @@ pub const TestWriter = struct {
             const difference: u64 = @bitCast(b -% a -% least);
             for (0..width) |bit| {
                 const at = index * width + bit;
-                self.bytes.items[start + at / 8] |= @as(u8, @truncate(difference >> @intCast(bit) & 1)) << @intCast(at % 8);
+                self.bytes.items[start + at / 8] |= @as(u8, @truncate(difference >> @intCast(bit) & 1)) <<
+                    @intCast(at % 8);
             }
         }
         return width;
@@ -459,7 +460,8 @@ fn check_decoder(comptime T: type, random: std.Random, source: []const u8, value
         const count = random.uintAtMost(usize, @min(values.len - done, limit));
         if (random.uintLessThan(u8, 3) == 0) try decoder.skip(count) else {
             try decoder.read(buffer[0..count]);
-            for (values[done..][0..count], buffer[0..count]) |expected, value| try testing.expectEqual(@as(T, @truncate(expected)), value);
+            for (values[done..][0..count], buffer[0..count]) |expected, value|
+                try testing.expectEqual(@as(T, @truncate(expected)), value);
         }
         done += count;
     }
@@ -469,7 +471,10 @@ fn check_decoder(comptime T: type, random: std.Random, source: []const u8, value
     try decoder.skip(0);
 }
 
-const test_layouts = [_][2]u64{ .{ 128, 4 }, .{ 256, 4 }, .{ 2048, 8 }, .{ 8, 1 }, .{ 24, 3 }, .{ 512, 1 }, .{ 40, 5 } };
+const test_layouts = [_][2]u64{ .{ 128, 4 }, .{ 256, 4 }, .{ 2048, 8 }, .{ 8, 1 }, .{ 24, 3 }, .{ 512, 1 }, .{
+    40,
+    5,
+} };
 
 fn check_series(comptime T: type, random: std.Random, count: usize, spread: u6, layout: [2]u64, cut: bool) !void {
     var values: [4100]i64 = undefined;
@@ -506,14 +511,21 @@ test "INT32 packed in more than 32 bits" {
     var decoder: Decoder(i32) = try .init(try writer.finish());
     var target: [7]i32 = undefined;
     try decoder.read(&target);
-    for (values, target) |expected, value| try testing.expectEqual(@as(u32, @intCast(expected)), @as(u32, @bitCast(value)));
+    for (values, target) |expected, value|
+        try testing.expectEqual(@as(u32, @intCast(expected)), @as(u32, @bitCast(value)));
     try testing.expectEqual(33, decoder.width);
 }
 
 test "headers that lie" {
     const cases = [_]struct { u64, u64, u64 }{
-        .{ 0, 4, 9 },       .{ 128, 0, 9 },                  .{ 128, 3, 9 },                                 .{ 32, 8, 9 },
-        .{ 1 << 32, 4, 9 }, .{ std.math.maxInt(u64), 1, 9 }, .{ std.math.maxInt(u64) & ~@as(u64, 7), 1, 9 }, .{ 12, 1, 2 },
+        .{ 0, 4, 9 },       .{ 128, 0, 9 },                  .{ 128, 3, 9 },
+        .{
+            32,
+            8,
+            9,
+        },
+        .{ 1 << 32, 4, 9 }, .{ std.math.maxInt(u64), 1, 9 }, .{ std.math.maxInt(u64) & ~@as(u64, 7), 1, 9 },
+        .{ 12, 1, 2 },
     };
     for (cases) |case| {
         var writer: TestWriter = .{};
@@ -581,6 +593,9 @@ fn read_mutated(comptime T: type, random: std.Random, source: []const u8) Error!
     if (end) |position| std.debug.assert(position <= source.len);
     var target: [100]T = undefined;
     for (0..10) |_| {
-        if (random.boolean()) try decoder.read(target[0..random.uintAtMost(usize, 100)]) else try decoder.skip(random.uintAtMost(usize, 100));
+        if (random.boolean())
+            try decoder.read(target[0..random.uintAtMost(usize, 100)])
+        else
+            try decoder.skip(random.uintAtMost(usize, 100));
     }
 }

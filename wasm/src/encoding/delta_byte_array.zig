@@ -49,7 +49,11 @@ pub const Decoder = struct {
         const suffixes: delta.Decoder(i32) = try .init(source[suffixes_start..]);
         const position = suffixes_start + try suffixes.consumed();
         if (prefixes.remaining() < value_count or suffixes.remaining() < value_count) {
-            return fail(0, "{d} values, but {d} prefixes and {d} suffixes", .{ value_count, prefixes.remaining(), suffixes.remaining() });
+            return fail(
+                0,
+                "{d} values, but {d} prefixes and {d} suffixes",
+                .{ value_count, prefixes.remaining(), suffixes.remaining() },
+            );
         }
         return .{
             .gpa = gpa,
@@ -467,7 +471,8 @@ test "any change of bytes gives values or an error" {
             page.writer.bytes.items[at] = random.int(u8);
             defer page.writer.bytes.items[at] = before;
             const cut = if (random.boolean()) size else random.uintAtMost(usize, size);
-            read_mutated(random, page.writer.bytes.items[0..cut]) catch |err| try testing.expect(err != error.OutOfMemory);
+            read_mutated(random, page.writer.bytes.items[0..cut]) catch |err|
+                try testing.expect(err != error.OutOfMemory);
         }
     }
 }

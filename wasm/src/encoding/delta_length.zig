@@ -186,7 +186,12 @@ test Decoder {
 
 test "lengths that the bytes do not cover" {
     var offsets: [5]u32 = undefined;
-    for ([_][4]i64{ .{ 1, -1, 2, 2 }, .{ 1, 2, 3, 4 }, .{ std.math.maxInt(i32), 0, 0, 0 }, .{ -5, 1, 1, 1 } }) |lengths| {
+    for ([_][4]i64{
+        .{ 1, -1, 2, 2 },
+        .{ 1, 2, 3, 4 },
+        .{ std.math.maxInt(i32), 0, 0, 0 },
+        .{ -5, 1, 1, 1 },
+    }) |lengths| {
         var writer: TestWriter = .{};
         defer writer.deinit();
         try writer.put(&lengths);

@@ -96,7 +96,12 @@ noinline fn add_sizes(dictionary_offsets: [*]const u32, codes: []const u32, ends
 
 /// The bytes that belong to `gather_offsets`, which has checked these codes; `target` is as long
 /// as it said.
-pub fn gather_bytes(dictionary_offsets: []const u32, dictionary_bytes: []const u8, codes: []const u32, target: []u8) Error!void {
+pub fn gather_bytes(
+    dictionary_offsets: []const u32,
+    dictionary_bytes: []const u8,
+    codes: []const u32,
+    target: []u8,
+) Error!void {
     assert(dictionary_offsets[dictionary_offsets.len - 1] <= dictionary_bytes.len);
     var to = target.ptr;
     var start: usize = 0;
@@ -201,7 +206,10 @@ test gather_fixed {
         }
         if (n == 0 or width == 0) continue;
         codes[n - 1] = 50;
-        try testing.expectError(error.InvalidFormat, gather_fixed(width, dictionary[0 .. 50 * width], codes[0..n], sized));
+        try testing.expectError(
+            error.InvalidFormat,
+            gather_fixed(width, dictionary[0 .. 50 * width], codes[0..n], sized),
+        );
     };
 }
 
@@ -235,14 +243,20 @@ test "gather_offsets and gather_bytes" {
         for (target[size + 16 ..][0 .. padding - 16]) |byte| try testing.expectEqual(0, byte);
         if (n == 0) continue;
         codes[n / 2] = 100;
-        try testing.expectError(error.InvalidFormat, gather_offsets(&dictionary_offsets, codes[0..n], offsets[0 .. n + 1], 0));
+        try testing.expectError(
+            error.InvalidFormat,
+            gather_offsets(&dictionary_offsets, codes[0..n], offsets[0 .. n + 1], 0),
+        );
     }
 }
 
 test "gather_offsets refuses more bytes than offsets can count" {
     const dictionary_offsets = [_]u32{ 0, 1 << 30 };
     var offsets: [5]u32 = undefined;
-    try testing.expectEqual(3 << 30, try gather_offsets(&dictionary_offsets, &.{ 0, 0, 0 }, offsets[0..4], (1 << 30) - 1));
+    try testing.expectEqual(
+        3 << 30,
+        try gather_offsets(&dictionary_offsets, &.{ 0, 0, 0 }, offsets[0..4], (1 << 30) - 1),
+    );
     try testing.expectEqual(std.math.maxInt(u32), offsets[3]);
     try testing.expectError(error.TooLarge, gather_offsets(&dictionary_offsets, &.{ 0, 0, 0 }, offsets[0..4], 1 << 30));
     try testing.expectError(error.TooLarge, gather_offsets(&dictionary_offsets, &.{ 0, 0, 0, 0 }, &offsets, 0));

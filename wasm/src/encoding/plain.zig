@@ -174,7 +174,10 @@ pub const Fixed = struct {
     /// The next `size` bytes where they lie: what need not be copied is not.
     pub fn take(self: *Fixed, size: u64) Error![]const u8 {
         if (size > self.source.len - self.position) {
-            interrupt.describe("values end after {d} bytes, {d} more wanted at byte {d}", .{ self.source.len, size, self.position });
+            interrupt.describe(
+                "values end after {d} bytes, {d} more wanted at byte {d}",
+                .{ self.source.len, size, self.position },
+            );
             return error.InvalidFormat;
         }
         const from = self.source[self.position..][0..@intCast(size)];
@@ -244,7 +247,9 @@ test ByteArrays {
             const skipped = way == 0;
             if (skipped) try decoder.skip(@intCast(count)) else {
                 var size: u32 = 0;
-                if (way == 1) size = try decoder.read(offsets[0 .. count + 1], 500, target[0..decoder.remaining()]) else {
+                if (way == 1)
+                    size = try decoder.read(offsets[0 .. count + 1], 500, target[0..decoder.remaining()])
+                else {
                     size = try decoder.read_offsets(offsets[0 .. count + 1], 500);
                     decoder.read_bytes(target[0..size]);
                 }
@@ -253,7 +258,8 @@ test ByteArrays {
             }
             for (sizes[done..][0..count], 0..) |wanted, i| {
                 const value = source[at + 4 ..][0..wanted];
-                if (!skipped) try testing.expectEqualSlices(u8, value, target[offsets[i] - 500 .. offsets[i + 1] - 500]);
+                if (!skipped)
+                    try testing.expectEqualSlices(u8, value, target[offsets[i] - 500 .. offsets[i + 1] - 500]);
                 at += 4 + wanted;
             }
             try testing.expectEqual(at, decoder.position);

@@ -270,7 +270,8 @@ pub const Decoder = struct {
     noinline fn read_header_long(self: *Decoder) Error!u64 {
         var header: u64 = 0;
         for (0..5) |i| {
-            if (self.position >= self.source.len) return fail("runs end after {d} bytes, too few values", .{self.source.len});
+            if (self.position >= self.source.len)
+                return fail("runs end after {d} bytes, too few values", .{self.source.len});
             const byte = self.source[self.position];
             self.position += 1;
             header |= @as(u64, byte & 0x7F) << @intCast(7 * i);
@@ -285,7 +286,8 @@ pub const Decoder = struct {
         // Four bytes can be loaded whatever the size: the source is readable past its end.
         const loaded = std.mem.readInt(u32, self.source.ptr[self.position..][0..4], .little);
         const value = if (size == 4) loaded else loaded & ((@as(u32, 1) << @intCast(8 * size)) - 1);
-        if (@as(u64, value) >> self.width != 0) return fail("value {d} of a run has more than {d} bits", .{ value, self.width });
+        if (@as(u64, value) >> self.width != 0)
+            return fail("value {d} of a run has more than {d} bits", .{ value, self.width });
         self.repeated = true;
         self.value = value;
         self.position += size;
@@ -502,7 +504,13 @@ test "read, skip and next_run give a stream in any parts" {
                     const part = got[0..run.count];
                     switch (run.values) {
                         .repeated => |value| @memset(part, value),
-                        .bit_packed => |run_packed| bitpack.unpack_at(u32, run_packed.bytes, run_packed.bit, encoder.width, part),
+                        .bit_packed => |run_packed| bitpack.unpack_at(
+                            u32,
+                            run_packed.bytes,
+                            run_packed.bit,
+                            encoder.width,
+                            part,
+                        ),
                     }
                     try testing.expectEqualSlices(u32, wanted[0..run.count], part);
                     done += run.count;
@@ -691,7 +699,9 @@ test "random bytes never lead outside" {
                 0 => decoder.read(target[0..count]),
                 1 => decoder.skip(random.int(u32) >> random.int(u5)),
                 2 => if (width <= 8) decoder.read_u8(small[0..count]) else decoder.skip(count),
-                else => if (width != 1) next_run_only(&decoder, count + 1) else if (decoder.read_validity(&small, 3, count)) |ones|
+                else => if (width != 1)
+                    next_run_only(&decoder, count + 1)
+                else if (decoder.read_validity(&small, 3, count)) |ones|
                     try testing.expect(ones <= count)
                 else |reason|
                     reason,

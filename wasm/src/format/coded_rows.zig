@@ -88,7 +88,8 @@ pub const CodedRows = struct {
 
     /// Writes the codes of all stretches.
     pub fn expand(self: *CodedRows) void {
-        for (self.stretches.items) |stretch| @memset(self.codes.items[stretch.first..][0..stretch.count], stretch.value);
+        for (self.stretches.items) |stretch|
+            @memset(self.codes.items[stretch.first..][0..stretch.count], stretch.value);
         self.stretches.clearRetainingCapacity();
     }
 
@@ -114,7 +115,8 @@ pub const CodedRows = struct {
         var done: usize = 0;
         for (self.stretches.items) |stretch| {
             while (done < places.len and places[done] < stretch.first) : (done += 1) codes[done] = codes[places[done]];
-            while (done < places.len and places[done] < stretch.first + stretch.count) : (done += 1) codes[done] = stretch.value;
+            while (done < places.len and places[done] < stretch.first + stretch.count) : (done += 1)
+                codes[done] = stretch.value;
         }
         for (codes[done..places.len], places[done..]) |*code, place| code.* = codes[place];
         self.codes.items.len = places.len;

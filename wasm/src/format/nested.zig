@@ -96,7 +96,11 @@ pub fn NodeReader(comptime Leaf: type) type {
 
         fn assemble(self: *const Self, node: *const Node, builder: *ColumnBuilder, parent: Slot) Error!void {
             const leaf = self.leaf_of(node);
-            const shape: Shape = .{ .definitions = leaf.definitions.items, .repetitions = leaf.repetitions.items, .parent = parent };
+            const shape: Shape = .{
+                .definitions = leaf.definitions.items,
+                .repetitions = leaf.repetitions.items,
+                .parent = parent,
+            };
             if (node.is_leaf()) return settle_leaf(node, builder, shape, Leaf.slots_have_values);
             switch (node.type.layout()) {
                 .list => try self.assemble_list(node, builder, shape),

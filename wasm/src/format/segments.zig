@@ -57,7 +57,10 @@ pub const Segments = struct {
         while (low < high) {
             const middle = (low + high) / 2;
             const segment = &self.list.items[middle];
-            const is_before = if (segment.file == place.file) segment.offset <= place.offset else segment.file < place.file;
+            const is_before = if (segment.file == place.file)
+                segment.offset <= place.offset
+            else
+                segment.file < place.file;
             if (is_before) low = middle + 1 else high = middle;
         }
         return low;

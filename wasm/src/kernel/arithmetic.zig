@@ -176,12 +176,14 @@ inline fn wrapping(
         .add => {
             const sum = a +% b;
             // Signed: both operands differ in sign from the sum. The sign bit tells.
-            const flags = if (signed) ((a ^ sum) & (b ^ sum)) >> @splat(@bitSizeOf(T) - 1) else @select(T, sum < a, one, zero);
+            const flags = if (signed) ((a ^ sum) & (b ^ sum)) >> @splat(@bitSizeOf(T) -
+                1) else @select(T, sum < a, one, zero);
             return .{ sum, flags };
         },
         .subtract => {
             const difference = a -% b;
-            const flags = if (signed) ((a ^ b) & (a ^ difference)) >> @splat(@bitSizeOf(T) - 1) else @select(T, a < b, one, zero);
+            const flags = if (signed) ((a ^ b) & (a ^ difference)) >> @splat(@bitSizeOf(T) -
+                1) else @select(T, a < b, one, zero);
             return .{ difference, flags };
         },
         .multiply => {
@@ -241,7 +243,14 @@ inline fn checked(comptime T: type, comptime op: ArithmeticOp, a: T, b: T) struc
 }
 
 /// Some row overflowed: an error if one of them is valid.
-fn refuse_overflow(comptime T: type, comptime op: ArithmeticOp, a: Operand(T), b: Operand(T), validity: ?[]const u8, row_count: usize) Error!void {
+fn refuse_overflow(
+    comptime T: type,
+    comptime op: ArithmeticOp,
+    a: Operand(T),
+    b: Operand(T),
+    validity: ?[]const u8,
+    row_count: usize,
+) Error!void {
     @branchHint(.cold);
     for (0..row_count) |row| {
         if (!is_valid(validity, row)) continue;
@@ -266,7 +275,15 @@ fn overflow_of(name: []const u8, a: i128, b: i128, type_name: []const u8) Error 
 
 // Integers: divide and modulo.
 
-fn divide(comptime T: type, comptime op: ArithmeticOp, a: Operand(T), b: Operand(T), validity: ?[]u8, zero_division: ZeroDivision, out: []T) Error!bool {
+fn divide(
+    comptime T: type,
+    comptime op: ArithmeticOp,
+    a: Operand(T),
+    b: Operand(T),
+    validity: ?[]u8,
+    zero_division: ZeroDivision,
+    out: []T,
+) Error!bool {
     // A harmless divisor, the usual `x // 10`, leaves nothing to check.
     if (b == .scalar and b.scalar != 0 and !is_minus_one(T, b.scalar)) {
         for (out, 0..) |*to, row| to.* = quotient(T, op, a.at(row), b.scalar);
@@ -307,7 +324,10 @@ fn divided_by_zero(comptime T: type, x: T, validity: ?[]u8, zero_division: ZeroD
     if (!is_valid(validity, row)) return false;
     switch (zero_division) {
         .fail => {
-            if (comptime is_float(T)) interrupt.describe("division of {e} by zero", .{@as(f64, x)}) else describe_zero(x);
+            if (comptime is_float(T))
+                interrupt.describe("division of {e} by zero", .{@as(f64, x)})
+            else
+                describe_zero(x);
             return error.OutOfRange;
         },
         .make_null => {
@@ -323,7 +343,15 @@ fn describe_zero(x: i128) void {
 
 // Floats.
 
-fn binary_float(comptime T: type, comptime op: ArithmeticOp, a: Operand(T), b: Operand(T), validity: ?[]u8, zero_division: ZeroDivision, out: []T) Error!bool {
+fn binary_float(
+    comptime T: type,
+    comptime op: ArithmeticOp,
+    a: Operand(T),
+    b: Operand(T),
+    validity: ?[]u8,
+    zero_division: ZeroDivision,
+    out: []T,
+) Error!bool {
     switch (a) {
         .values => |x| switch (b) {
             .values => |y| fill_float(T, op, x, y, out),
@@ -358,7 +386,13 @@ fn fill_float(comptime T: type, comptime op: ArithmeticOp, x: anytype, y: anytyp
     }
 }
 
-inline fn apply_float(comptime T: type, comptime op: ArithmeticOp, comptime lanes: comptime_int, a: @Vector(lanes, T), b: @Vector(lanes, T)) @Vector(lanes, T) {
+inline fn apply_float(
+    comptime T: type,
+    comptime op: ArithmeticOp,
+    comptime lanes: comptime_int,
+    a: @Vector(lanes, T),
+    b: @Vector(lanes, T),
+) @Vector(lanes, T) {
     switch (op) {
         .add => return a + b,
         .subtract => return a - b,
@@ -415,7 +449,14 @@ fn expected_integer(comptime T: type, comptime op: ArithmeticOp, a: T, b: T) ?T 
 
 const Kinds = enum { both, scalar_left, scalar_right, scalars };
 
-fn check_binary(comptime T: type, comptime op: ArithmeticOp, random: std.Random, length: usize, kinds: Kinds, zero_division: ZeroDivision) !void {
+fn check_binary(
+    comptime T: type,
+    comptime op: ArithmeticOp,
+    random: std.Random,
+    length: usize,
+    kinds: Kinds,
+    zero_division: ZeroDivision,
+) !void {
     var a: [100]T = undefined;
     var b: [100]T = undefined;
     var out: [100]T = undefined;
@@ -429,9 +470,16 @@ fn check_binary(comptime T: type, comptime op: ArithmeticOp, random: std.Random,
     random.bytes(&validity);
     const with_validity = random.boolean() or zero_division == .make_null;
     const before = validity;
-    const left: Operand(T) = if (kinds == .scalar_left or kinds == .scalars) .{ .scalar = a[0] } else .{ .values = a[0..length] };
-    const right: Operand(T) = if (kinds == .scalar_right or kinds == .scalars) .{ .scalar = b[0] } else .{ .values = b[0..length] };
-    const result = binary(T, op, left, right, if (with_validity) validity[0..bitmap.size(length)] else null, zero_division, out[0..length]);
+    const left: Operand(T) = if (kinds == .scalar_left or kinds == .scalars) .{ .scalar = a[0] } else .{
+        .values = a[0..length],
+    };
+    const right: Operand(T) = if (kinds == .scalar_right or kinds == .scalars) .{ .scalar = b[0] } else .{
+        .values = b[0..length],
+    };
+    const result = binary(T, op, left, right, if (with_validity)
+        validity[0..bitmap.size(length)]
+    else
+        null, zero_division, out[0..length]);
     var fails = false;
     var clears = false;
     const divides = op == .divide_integer or op == .modulo;
@@ -481,16 +529,49 @@ test "binary: chunks without overflow, and one row that overflows" {
                     x.* = @intCast(5 + random.uintLessThan(u8, 6));
                     y.* = @intCast(random.uintLessThan(u8, 6));
                 }
-                try testing.expect(!try binary(T, op, .{ .values = a[0..length] }, .{ .values = b[0..length] }, null, .fail, out[0..length]));
-                for (out[0..length], a[0..length], b[0..length]) |got, x, y| try testing.expectEqual(expected_integer(T, op, x, y).?, got);
+                try testing.expect(!try binary(
+                    T,
+                    op,
+                    .{ .values = a[0..length] },
+                    .{ .values = b[0..length] },
+                    null,
+                    .fail,
+                    out[0..length],
+                ));
+                for (out[0..length], a[0..length], b[0..length]) |got, x, y|
+                    try testing.expectEqual(expected_integer(T, op, x, y).?, got);
                 const row = random.uintLessThan(usize, length);
                 a[row] = if (op == .subtract) std.math.minInt(T) else std.math.maxInt(T);
                 b[row] = 2;
                 var validity: [13]u8 = @splat(0xFF);
-                try testing.expectError(error.OutOfRange, binary(T, op, .{ .values = a[0..length] }, .{ .values = b[0..length] }, null, .fail, out[0..length]));
-                try testing.expectError(error.OutOfRange, binary(T, op, .{ .values = a[0..length] }, .{ .values = b[0..length] }, &validity, .fail, out[0..length]));
+                try testing.expectError(error.OutOfRange, binary(
+                    T,
+                    op,
+                    .{ .values = a[0..length] },
+                    .{ .values = b[0..length] },
+                    null,
+                    .fail,
+                    out[0..length],
+                ));
+                try testing.expectError(error.OutOfRange, binary(
+                    T,
+                    op,
+                    .{ .values = a[0..length] },
+                    .{ .values = b[0..length] },
+                    &validity,
+                    .fail,
+                    out[0..length],
+                ));
                 bitmap.clear(&validity, row);
-                try testing.expect(!try binary(T, op, .{ .values = a[0..length] }, .{ .values = b[0..length] }, &validity, .fail, out[0..length]));
+                try testing.expect(!try binary(
+                    T,
+                    op,
+                    .{ .values = a[0..length] },
+                    .{ .values = b[0..length] },
+                    &validity,
+                    .fail,
+                    out[0..length],
+                ));
             }
         }
     }
@@ -499,7 +580,10 @@ test "binary: chunks without overflow, and one row that overflows" {
 test "binary: an overflow names its operands" {
     defer interrupt.forget();
     var out: [3]i8 = undefined;
-    try testing.expectError(error.OutOfRange, binary(i8, .add, .{ .values = &.{ 1, 100, 2 } }, .{ .scalar = 100 }, null, .fail, &out));
+    try testing.expectError(
+        error.OutOfRange,
+        binary(i8, .add, .{ .values = &.{ 1, 100, 2 } }, .{ .scalar = 100 }, null, .fail, &out),
+    );
     const detail = &interrupt.control.detail;
     try testing.expectEqualStrings("overflow in addition of 100 and 100 (i8)", detail.message[0..detail.message_size]);
 }
@@ -518,9 +602,14 @@ test "binary: floats" {
     _ = try binary(f64, .modulo, .{ .values = &a }, .{ .values = &b }, null, .fail, &out);
     for (out[0..6], remainders[0..6]) |got, wanted| try expect_float(wanted, got);
     // `//` on floats divides, but refuses zero.
-    try testing.expectError(error.OutOfRange, binary(f64, .divide_integer, .{ .values = &a }, .{ .values = &b }, null, .fail, &out));
+    try testing.expectError(
+        error.OutOfRange,
+        binary(f64, .divide_integer, .{ .values = &a }, .{ .values = &b }, null, .fail, &out),
+    );
     var validity: [1]u8 = .{0b1111_1110};
-    try testing.expect(try binary(f64, .divide_integer, .{ .values = &a }, .{ .values = &b }, &validity, .make_null, &out));
+    try testing.expect(
+        try binary(f64, .divide_integer, .{ .values = &a }, .{ .values = &b }, &validity, .make_null, &out),
+    );
     try testing.expectEqual(0b1111_1000, validity[0]);
     try testing.expectEqual(-3.75, out[3]);
 }

@@ -75,7 +75,8 @@ fn combine_pairs(
     var i: usize = 0;
     while (i + 16 <= values.len) : (i += 16) {
         const known: V = if (all_valid) @splat(0xFF) else second_validity[i..][0..16].*;
-        const pair = combine_words(op, V, first[i..][0..16].*, first_validity[i..][0..16].*, second[i..][0..16].*, known);
+        const pair =
+            combine_words(op, V, first[i..][0..16].*, first_validity[i..][0..16].*, second[i..][0..16].*, known);
         values[i..][0..16].* = pair.values;
         validity[i..][0..16].* = pair.validity;
     }
@@ -93,7 +94,14 @@ fn Pair(comptime Word: type) type {
 
 /// A row is known when both sides are, or when one side alone decides: a FALSE of AND, a TRUE
 /// of OR.
-inline fn combine_words(comptime op: Op, comptime Word: type, a: Word, a_valid: Word, b: Word, b_valid: Word) Pair(Word) {
+inline fn combine_words(
+    comptime op: Op,
+    comptime Word: type,
+    a: Word,
+    a_valid: Word,
+    b: Word,
+    b_valid: Word,
+) Pair(Word) {
     const a_true = a & a_valid;
     const b_true = b & b_valid;
     return switch (op) {
@@ -176,7 +184,10 @@ const TestBits = struct {
 
     fn bits(self: *const TestBits, row_count: usize) Bits {
         const size = bitmap.size(row_count);
-        return .{ .values = self.values[0..size], .validity = if (self.kind == .without) null else self.validity[0..size] };
+        return .{
+            .values = self.values[0..size],
+            .validity = if (self.kind == .without) null else self.validity[0..size],
+        };
     }
 };
 

@@ -193,7 +193,10 @@ inline fn part_lanes(comptime part: DatePart, comptime n: comptime_int, days: Si
         .quarter => return @bitCast(divide(n, civil_lanes(n, days).month +% splat(n, 2), 3)),
         .dayofweek => {
             const monday_first: S = @bitCast(weekday_lanes(n, days));
-            return @select(i32, monday_first == @as(S, @splat(6)), @as(S, @splat(0)), monday_first +% @as(S, @splat(1)));
+            return @select(i32, monday_first == @as(S, @splat(6)), @as(S, @splat(0)), monday_first +% @as(
+                S,
+                @splat(1),
+            ));
         },
         .isodow => return @bitCast(weekday_lanes(n, days) +% splat(n, 1)),
         .dayofyear => return @bitCast(day_of_year_lanes(n, march_date(n, days))),
@@ -209,7 +212,10 @@ inline fn part_lanes(comptime part: DatePart, comptime n: comptime_int, days: Si
         .millennium_index => return truncate_quotient(n, part_lanes(.year, n, days, years), 1000),
         .century => return count_from_one(n, part_lanes(.year, n, days, years), 100),
         .millennium => return count_from_one(n, part_lanes(.year, n, days, years), 1000),
-        .era => return @select(i32, part_lanes(.year, n, days, years) > @as(S, @splat(0)), @as(S, @splat(1)), @as(S, @splat(0))),
+        .era => return @select(i32, part_lanes(.year, n, days, years) > @as(S, @splat(0)), @as(S, @splat(1)), @as(
+            S,
+            @splat(0),
+        )),
         .month_index => {
             const civil = civil_lanes(n, days);
             return (civil.year +% years) *% @as(S, @splat(12)) +% @as(S, @bitCast(civil.month)) -% @as(S, @splat(1));

@@ -136,7 +136,11 @@ inline fn flag(comptime From: type, failed: @Vector(lanes, bool)) Flags(From) {
     return @select(Bits, failed, @as(Flags(From), @splat(std.math.maxInt(Bits))), @as(Flags(From), @splat(0)));
 }
 
-inline fn convert_lanes(comptime From: type, comptime To: type, v: @Vector(lanes, From)) struct { @Vector(lanes, To), Flags(From) } {
+inline fn convert_lanes(
+    comptime From: type,
+    comptime To: type,
+    v: @Vector(lanes, From),
+) struct { @Vector(lanes, To), Flags(From) } {
     const none: Flags(From) = @splat(0);
     if (From == f16) {
         const result, const failed = convert_lanes(f32, To, widen_half(lanes, @bitCast(v)));
@@ -154,7 +158,10 @@ inline fn convert_lanes(comptime From: type, comptime To: type, v: @Vector(lanes
     if (is_float(From)) {
         const rounded = round_half_even(lanes, From, v);
         const low, const high = float_bounds(From, To);
-        const good = flag(From, rounded >= @as(@Vector(lanes, From), @splat(low))) & flag(From, rounded < @as(@Vector(lanes, From), @splat(high)));
+        const good = flag(From, rounded >= @as(@Vector(lanes, From), @splat(low))) & flag(
+            From,
+            rounded < @as(@Vector(lanes, From), @splat(high)),
+        );
         // A conversion out of range is undefined, so such lanes convert a zero instead.
         const safe: @Vector(lanes, From) = @bitCast(@as(Flags(From), @bitCast(rounded)) & good);
         return .{ @intFromFloat(safe), ~good };
@@ -163,7 +170,11 @@ inline fn convert_lanes(comptime From: type, comptime To: type, v: @Vector(lanes
     return convert_integers(From, To, v);
 }
 
-inline fn convert_integers(comptime From: type, comptime To: type, v: @Vector(lanes, From)) struct { @Vector(lanes, To), Flags(From) } {
+inline fn convert_integers(
+    comptime From: type,
+    comptime To: type,
+    v: @Vector(lanes, From),
+) struct { @Vector(lanes, To), Flags(From) } {
     const V = @Vector(lanes, From);
     const low = std.math.minInt(To);
     const high = std.math.maxInt(To);
@@ -374,7 +385,11 @@ fn copy_validity(arena: std.mem.Allocator, column: *const Column, mode: Mode) er
     return bits;
 }
 
-fn allocate_data(arena: std.mem.Allocator, data_type: DataType, row_count: u32) error{OutOfMemory}![]align(column_file.alignment) u8 {
+fn allocate_data(
+    arena: std.mem.Allocator,
+    data_type: DataType,
+    row_count: u32,
+) error{OutOfMemory}![]align(column_file.alignment) u8 {
     const size = if (data_type.layout() == .bits) bitmap.size(row_count) else data_type.value_size() * row_count;
     return arena.alignedAlloc(u8, .@"16", std.math.cast(usize, size) orelse return error.OutOfMemory);
 }
@@ -390,7 +405,10 @@ fn null_column(arena: std.mem.Allocator, data_type: DataType, row_count: u32) er
         .bytes => result.offsets = try zero_offsets(arena, row_count),
         .list => {
             result.offsets = try zero_offsets(arena, row_count);
-            const child = if (data_type.tag == .map) column_file.map_entries_type(data_type) else data_type.children[0].type;
+            const child = if (data_type.tag == .map)
+                column_file.map_entries_type(data_type)
+            else
+                data_type.children[0].type;
             const children = try arena.alloc(Column, 1);
             children[0] = try null_column(arena, child, 0);
             result.children = children;
@@ -425,11 +443,20 @@ fn cast_moments(rows: *const Rows, to: DataType, data: []align(column_file.align
     const validity = column.validity;
     const from = column.type;
     if (to.tag == .date) {
-        return timestamp_to_date(column.values(i64), from.unit, validity, typed(i32, data, column.row_count), rows.mode, rows.out_validity);
+        return timestamp_to_date(
+            column.values(i64),
+            from.unit,
+            validity,
+            typed(i32, data, column.row_count),
+            rows.mode,
+            rows.out_validity,
+        );
     }
     const out = typed(i64, data, column.row_count);
-    if (to.tag == .time and from.tag == .timestamp) return timestamp_to_time(column.values(i64), from.unit, to.unit, validity, out, rows.mode, rows.out_validity);
-    if (from.tag == .date) return date_to_timestamp(column.values(i32), to.unit, validity, out, rows.mode, rows.out_validity);
+    if (to.tag == .time and from.tag == .timestamp)
+        return timestamp_to_time(column.values(i64), from.unit, to.unit, validity, out, rows.mode, rows.out_validity);
+    if (from.tag == .date)
+        return date_to_timestamp(column.values(i32), to.unit, validity, out, rows.mode, rows.out_validity);
     return rescale_time(column.values(i64), from.unit, to.unit, validity, out, rows.mode, rows.out_validity);
 }
 
@@ -449,7 +476,12 @@ fn cast_numbers(rows: *const Rows, to: DataType, data: []align(column_file.align
     };
 }
 
-fn cast_from_hub(comptime Hub: type, rows: *const Rows, to: DataType, data: []align(column_file.alignment) u8) Error!bool {
+fn cast_from_hub(
+    comptime Hub: type,
+    rows: *const Rows,
+    to: DataType,
+    data: []align(column_file.alignment) u8,
+) Error!bool {
     var buffer: [block_rows]Hub align(16) = undefined;
     const row_count = rows.column.row_count;
     var cleared = false;
@@ -481,7 +513,14 @@ fn hub_of(comptime From: type) type {
     return if (is_float(From)) f64 else i64;
 }
 
-fn narrow_block(comptime Hub: type, block: []const Hub, rows: *const Rows, start: usize, to: DataType, data: []align(column_file.alignment) u8) Error!bool {
+fn narrow_block(
+    comptime Hub: type,
+    block: []const Hub,
+    rows: *const Rows,
+    start: usize,
+    to: DataType,
+    data: []align(column_file.alignment) u8,
+) Error!bool {
     const from = rows.column.type;
     if (to.tag == .bool) {
         // Bytes of the bitmap: blocks start at multiples of 8.
@@ -492,11 +531,20 @@ fn narrow_block(comptime Hub: type, block: []const Hub, rows: *const Rows, start
         inline .i64, .i128 => |layout| block_to_decimal(Hub, Scalar(layout), block, rows, start, to, data),
         else => unreachable,
     };
-    if (from.tag == .decimal and (Hub == i64 or Hub == i128)) return block_from_decimal(Hub, block, rows, start, to, data);
+    if (from.tag == .decimal and (Hub == i64 or Hub == i128))
+        return block_from_decimal(Hub, block, rows, start, to, data);
     return block_to_number(Hub, block, rows, start, to, data);
 }
 
-fn block_to_decimal(comptime Hub: type, comptime To: type, block: []const Hub, rows: *const Rows, start: usize, to: DataType, data: []align(column_file.alignment) u8) Error!bool {
+fn block_to_decimal(
+    comptime Hub: type,
+    comptime To: type,
+    block: []const Hub,
+    rows: *const Rows,
+    start: usize,
+    to: DataType,
+    data: []align(column_file.alignment) u8,
+) Error!bool {
     const out = typed(To, data, rows.column.row_count)[start..][0..block.len];
     const validity = rows.validity_at(start);
     const out_validity = rows.out_validity_at(start);
@@ -507,7 +555,14 @@ fn block_to_decimal(comptime Hub: type, comptime To: type, block: []const Hub, r
 }
 
 /// Two steps again: to float64, or rounded to a whole number, and from there on to the target.
-fn block_from_decimal(comptime Hub: type, block: []const Hub, rows: *const Rows, start: usize, to: DataType, data: []align(column_file.alignment) u8) Error!bool {
+fn block_from_decimal(
+    comptime Hub: type,
+    block: []const Hub,
+    rows: *const Rows,
+    start: usize,
+    to: DataType,
+    data: []align(column_file.alignment) u8,
+) Error!bool {
     const scale = rows.column.type.scale;
     if (is_float_tag(to.tag)) {
         var floats: [block_rows]f64 = undefined;
@@ -516,7 +571,10 @@ fn block_from_decimal(comptime Hub: type, block: []const Hub, rows: *const Rows,
     }
     var whole: [block_rows]Hub = undefined;
     const out = whole[0..block.len];
-    const cleared = try rescale(Hub, Hub, block, -@as(i16, scale), rows.validity_at(start), out, 0, rows.mode, rows.out_validity_at(start));
+    const cleared = try rescale(Hub, Hub, block, -@as(
+        i16,
+        scale,
+    ), rows.validity_at(start), out, 0, rows.mode, rows.out_validity_at(start));
     return (try block_to_number(Hub, out, rows, start, to, data)) or cleared;
 }
 
@@ -524,7 +582,14 @@ fn is_float_tag(tag: schema.TypeTag) bool {
     return tag == .f16 or tag == .f32 or tag == .f64;
 }
 
-fn block_to_number(comptime Hub: type, block: []const Hub, rows: *const Rows, start: usize, to: DataType, data: []align(column_file.alignment) u8) Error!bool {
+fn block_to_number(
+    comptime Hub: type,
+    block: []const Hub,
+    rows: *const Rows,
+    start: usize,
+    to: DataType,
+    data: []align(column_file.alignment) u8,
+) Error!bool {
     switch (to.layout()) {
         inline .i8, .i16, .i32, .i64, .u8, .u16, .u32, .u64, .i128, .f16, .f32, .f64 => |layout| {
             const To = Scalar(layout);
@@ -545,7 +610,10 @@ test "widen_half agrees with the compiler for every half" {
         for (got, bits) |value, b| {
             const half: f16 = @bitCast(b);
             const wanted: f32 = half;
-            if (std.math.isNan(wanted)) try testing.expect(std.math.isNan(value)) else try testing.expectEqual(wanted, value);
+            if (std.math.isNan(wanted)) try testing.expect(std.math.isNan(value)) else try testing.expectEqual(
+                wanted,
+                value,
+            );
         }
     }
 }
@@ -625,7 +693,8 @@ test "cast_numeric: every pair of types" {
             try check_cast(From, To, values[0..length], null);
             try check_cast(From, To, values[0..length], validity[0..bitmap.size(length)]);
             // Small whole numbers fit everywhere, so that the pass without failures is met too.
-            for (&values) |*value| value.* = if (@typeInfo(From) == .float) @floatFromInt(random.int(u7)) else random.int(u7);
+            for (&values) |*value|
+                value.* = if (@typeInfo(From) == .float) @floatFromInt(random.int(u7)) else random.int(u7);
             try check_cast(From, To, values[0..length], null);
         }
     };
@@ -681,7 +750,12 @@ test "bits and numbers" {
 
 /// In 300 bits nothing overflows.
 fn make_column(comptime T: type, data_type: DataType, values: []align(16) const T, validity: ?[]const u8) Column {
-    return .{ .type = data_type, .row_count = @intCast(values.len), .data = std.mem.sliceAsBytes(values), .validity = validity };
+    return .{
+        .type = data_type,
+        .row_count = @intCast(values.len),
+        .data = std.mem.sliceAsBytes(values),
+        .validity = validity,
+    };
 }
 
 fn decimal(precision: u8, scale: i8) DataType {
@@ -761,7 +835,8 @@ test "cast_column: moments, NULL, and what it refuses" {
     try testing.expectEqualSlices(i32, &days, back.values(i32));
     const utc = try cast_column(arena, &stamps, .{ .tag = .timestamp, .unit = .millisecond, .zone = "UTC" }, .strict);
     try testing.expectEqual(stamps.data.ptr, utc.data.ptr);
-    const finer = try cast_column(arena, &utc, .{ .tag = .timestamp, .unit = .nanosecond, .zone = "Europe/Berlin" }, .strict);
+    const finer =
+        try cast_column(arena, &utc, .{ .tag = .timestamp, .unit = .nanosecond, .zone = "Europe/Berlin" }, .strict);
     try testing.expectEqual(-86_400_000_000_000, finer.values(i64)[1]);
     // Berlin's local time needs Berlin's rules.
     try testing.expectError(error.NotSupported, cast_column(arena, &finer, .of(.date), .strict));
@@ -770,9 +845,17 @@ test "cast_column: moments, NULL, and what it refuses" {
 
     const nothing: Column = .{ .type = .of(.null), .row_count = 9 };
     const types = [_]DataType{
-        .of(.i64),                                                                  .of(.bool),                                                                                                         .of(.utf8),
-        .{ .tag = .list, .children = &.{.{ .name = "item", .type = .of(.utf8) }} }, decimal(30, 2),                                                                                                     .{ .tag = .structure, .children = &.{.{ .name = "a", .type = .of(.f32) }} },
-        .{ .tag = .fixed_binary, .width = 3 },                                      .{ .tag = .map, .children = &.{ .{ .name = "key", .type = .of(.utf8) }, .{ .name = "value", .type = .of(.i8) } } },
+        .of(.i64),
+        .of(.bool),
+        .of(.utf8),
+        .{ .tag = .list, .children = &.{.{ .name = "item", .type = .of(.utf8) }} },
+        decimal(30, 2),
+        .{ .tag = .structure, .children = &.{.{ .name = "a", .type = .of(.f32) }} },
+        .{ .tag = .fixed_binary, .width = 3 },
+        .{
+            .tag = .map,
+            .children = &.{ .{ .name = "key", .type = .of(.utf8) }, .{ .name = "value", .type = .of(.i8) } },
+        },
     };
     for (types) |data_type| {
         const nulls = try cast_column(arena, &nothing, data_type, .strict);

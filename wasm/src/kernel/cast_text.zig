@@ -81,11 +81,18 @@ inline fn print_value(column: *const Column, row: usize, target: []u8) usize {
         },
         .i128 => return print.integer(i128, column.values(i128)[row], target),
         .u64 => return print.unsigned(column.values(u64)[row], target),
-        inline .i8, .i16, .i32, .i64, .u8, .u16, .u32 => |tag| return print.integer(i64, column.values(Scalar(@field(schema.Layout, @tagName(tag))))[row], target),
+        inline .i8, .i16, .i32, .i64, .u8, .u16, .u32 => |tag| return print.integer(
+            i64,
+            column.values(Scalar(@field(schema.Layout, @tagName(tag))))[row],
+            target,
+        ),
         .f64 => return print.float(f64, column.values(f64)[row], target),
         .f32 => return print.float(f32, column.values(f32)[row], target),
         .f16 => return print.float(f32, column.values(f16)[row], target),
-        .decimal => return print.decimal(if (data_type.layout() == .i64) column.values(i64)[row] else column.values(i128)[row], data_type.precision, data_type.scale, target),
+        .decimal => return print.decimal(if (data_type.layout() == .i64)
+            column.values(i64)[row]
+        else
+            column.values(i128)[row], data_type.precision, data_type.scale, target),
         .date => return print.date(column.values(i32)[row], target),
         .time => return print.time(column.values(i64)[row], data_type.unit, target),
         .timestamp => return print.timestamp(column.values(i64)[row], data_type.unit, data_type.zone.len > 0, target),
@@ -129,7 +136,10 @@ const Failures = struct {
         if (self.mode == .strict) {
             const bytes = self.column.bytes_at(row);
             const shown = bytes[0..text.skip_characters(bytes, 0, 60)];
-            interrupt.describe("the text '{s}'{s} is not a value of type {s}", .{ shown, if (shown.len < bytes.len) "…" else "", @tagName(self.to.tag) });
+            interrupt.describe(
+                "the text '{s}'{s} is not a value of type {s}",
+                .{ shown, if (shown.len < bytes.len) "…" else "", @tagName(self.to.tag) },
+            );
             return error.OutOfRange;
         }
         if (self.validity == null) {
@@ -161,11 +171,17 @@ fn parse_value(bytes: []const u8, to: DataType, row: usize, data: []align(column
         .date => put(i32, data, row, parse_time.date(bytes) orelse return false),
         .time => {
             const value = parse_time.time(bytes) orelse return false;
-            put(i64, data, row, cast.rescale_one(if (to.unit == .nanosecond) value else @divFloor(value, 1000), if (to.unit == .nanosecond) .nanosecond else .microsecond, to.unit) orelse return false);
+            put(i64, data, row, cast.rescale_one(if (to.unit == .nanosecond) value else @divFloor(
+                value,
+                1000,
+            ), if (to.unit == .nanosecond) .nanosecond else .microsecond, to.unit) orelse return false);
         },
         .timestamp => {
             const moment = parse_time.timestamp(bytes, to.zone.len > 0) orelse return false;
-            const value = if (to.unit == .nanosecond) moment.in_nanoseconds() else cast.rescale_one(moment.microseconds, .microsecond, to.unit);
+            const value = if (to.unit == .nanosecond)
+                moment.in_nanoseconds()
+            else
+                cast.rescale_one(moment.microseconds, .microsecond, to.unit);
             put(i64, data, row, value orelse return false);
         },
         .interval => put(Interval, data, row, parse_time.interval(bytes) orelse return false),
@@ -188,7 +204,10 @@ fn to_binary(arena: std.mem.Allocator, column: *const Column, mode: cast.Mode) E
     for (0..column.row_count) |row| {
         if (row % block_rows == 0) try interrupt.check();
         if (column.is_valid(row)) {
-            if (parse.binary(column.bytes_at(row), writer.data[writer.size..])) |size| writer.size += size else try failures.add(row);
+            if (parse.binary(column.bytes_at(row), writer.data[writer.size..])) |size|
+                writer.size += size
+            else
+                try failures.add(row);
         }
         writer.end_row();
     }

@@ -19,7 +19,12 @@ pub const Part = struct {
 };
 
 /// Rows that take no part are NULL. Everything new lives in `arena`.
-pub fn choose(arena: std.mem.Allocator, data_type: DataType, row_count: u32, parts: []const Part) error{OutOfMemory}!Column {
+pub fn choose(
+    arena: std.mem.Allocator,
+    data_type: DataType,
+    row_count: u32,
+    parts: []const Part,
+) error{OutOfMemory}!Column {
     if (parts.len == 1 and !parts[0].is_constant and bitmap.all_set(parts[0].bits, row_count)) return parts[0].column;
     var result: Column = .{ .type = data_type, .row_count = row_count };
     switch (data_type.layout()) {
@@ -46,7 +51,11 @@ fn choose_validity(arena: std.mem.Allocator, row_count: u32, parts: []const Part
     return if (bitmap.all_set(valid, row_count)) null else valid;
 }
 
-fn choose_bits(arena: std.mem.Allocator, row_count: u32, parts: []const Part) error{OutOfMemory}![]align(column_module.alignment) u8 {
+fn choose_bits(
+    arena: std.mem.Allocator,
+    row_count: u32,
+    parts: []const Part,
+) error{OutOfMemory}![]align(column_module.alignment) u8 {
     const out = try arena.alignedAlloc(u8, .@"16", bitmap.size(row_count));
     @memset(out, 0);
     for (parts) |part| {
@@ -57,7 +66,12 @@ fn choose_bits(arena: std.mem.Allocator, row_count: u32, parts: []const Part) er
     return out;
 }
 
-fn choose_fixed(arena: std.mem.Allocator, data_type: DataType, row_count: u32, parts: []const Part) error{OutOfMemory}![]align(column_module.alignment) u8 {
+fn choose_fixed(
+    arena: std.mem.Allocator,
+    data_type: DataType,
+    row_count: u32,
+    parts: []const Part,
+) error{OutOfMemory}![]align(column_module.alignment) u8 {
     const size: usize = @intCast(data_type.value_size());
     const bytes = std.math.cast(u32, @as(u64, size) * row_count) orelse return error.OutOfMemory;
     const out = try arena.alignedAlloc(u8, .@"16", bytes);
@@ -157,7 +171,12 @@ fn choose_bytes(arena: std.mem.Allocator, result: *Column, parts: []const Part) 
 }
 
 /// By runs of rows that take the same part.
-fn choose_nested(arena: std.mem.Allocator, data_type: DataType, row_count: u32, parts: []const Part) error{OutOfMemory}!Column {
+fn choose_nested(
+    arena: std.mem.Allocator,
+    data_type: DataType,
+    row_count: u32,
+    parts: []const Part,
+) error{OutOfMemory}!Column {
     const chosen = try choices(arena, row_count, parts);
     var builder = ColumnBuilder.init(arena, data_type) catch return error.OutOfMemory;
     var start: u32 = 0;
@@ -197,8 +216,17 @@ fn expect_choice(comptime T: type, data_type: DataType, row_count: u32) !void {
     const constant = try gpa.alignedAlloc(T, .@"16", 1);
     constant[0] = 111;
     const result = try choose(gpa, data_type, row_count, &.{
-        .{ .column = .{ .type = data_type, .row_count = row_count, .validity = validity, .data = std.mem.sliceAsBytes(a) }, .bits = bits_a },
-        .{ .column = .{ .type = data_type, .row_count = 1, .data = std.mem.sliceAsBytes(constant) }, .is_constant = true, .bits = bits_b },
+        .{ .column = .{
+            .type = data_type,
+            .row_count = row_count,
+            .validity = validity,
+            .data = std.mem.sliceAsBytes(a),
+        }, .bits = bits_a },
+        .{
+            .column = .{ .type = data_type, .row_count = 1, .data = std.mem.sliceAsBytes(constant) },
+            .is_constant = true,
+            .bits = bits_b,
+        },
     });
     for (0..row_count) |row| {
         try std.testing.expectEqual(row % 3 == 1 or row % 6 == 3, result.is_valid(row));

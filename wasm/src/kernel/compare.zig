@@ -607,7 +607,10 @@ test "compare_bits_scalar and compare_bits_columns" {
         }
         compare_bits_columns(op, &a, &b, n, out.slice(n));
         for (expected[0..n], 0..) |*want, row| {
-            want.* = twin_holds(op, std.math.order(@intFromBool(bitmap.get(&a, row)), @intFromBool(bitmap.get(&b, row))));
+            want.* = twin_holds(
+                op,
+                std.math.order(@intFromBool(bitmap.get(&a, row)), @intFromBool(bitmap.get(&b, row))),
+            );
         }
         try out.expect(expected[0..n]);
     };

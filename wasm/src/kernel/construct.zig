@@ -56,7 +56,11 @@ pub fn interval(unit: abi.DatePart, count: i64) ?Interval {
     };
     const product = std.math.mul(i64, count, factor) catch return null;
     switch (unit) {
-        .day, .week => return .{ .months = 0, .days = std.math.cast(i32, product) orelse return null, .nanoseconds = 0 },
+        .day, .week => return .{
+            .months = 0,
+            .days = std.math.cast(i32, product) orelse return null,
+            .nanoseconds = 0,
+        },
         .hour, .minute, .microsecond => return of_microseconds(product),
         else => return .{ .months = std.math.cast(i32, product) orelse return null, .days = 0, .nanoseconds = 0 },
     }
@@ -100,7 +104,10 @@ test interval {
     try testing.expectEqual(null, interval(.year, 1 << 31));
     try testing.expectEqual(null, interval(.hour, std.math.maxInt(i64)));
     try testing.expectEqual(null, interval(.era, 1));
-    try testing.expectEqual(Interval{ .months = 0, .days = 0, .nanoseconds = 1_500_000_000 }, fractional_interval(.second, 1.5).?);
+    try testing.expectEqual(
+        Interval{ .months = 0, .days = 0, .nanoseconds = 1_500_000_000 },
+        fractional_interval(.second, 1.5).?,
+    );
     try testing.expectEqual(null, fractional_interval(.second, std.math.nan(f64)));
     try testing.expectEqual(null, fractional_interval(.second, 1e13));
 }

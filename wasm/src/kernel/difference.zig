@@ -138,8 +138,18 @@ fn indices(comptime T: type, unit: Unit, values: Operand(T), start: usize, out: 
             const chunk = all[start..][0..out.len];
             if (calendar_part(unit)) |part| {
                 switch (part) {
-                    inline .year, .isoyear, .decade, .century_index, .millennium_index, .month_index, .quarter_index => |known| {
-                        if (T == i32) _ = calendar.date_part(known, chunk, out) else moment.date_part(known, chunk, out);
+                    inline .year,
+                    .isoyear,
+                    .decade,
+                    .century_index,
+                    .millennium_index,
+                    .month_index,
+                    .quarter_index,
+                    => |known| {
+                        if (T == i32)
+                            _ = calendar.date_part(known, chunk, out)
+                        else
+                            moment.date_part(known, chunk, out);
                         return true;
                     },
                     else => unreachable,
@@ -173,14 +183,24 @@ fn index(comptime T: type, unit: Unit, value: T) ?i64 {
     if (calendar_part(unit)) |part| {
         const day = if (T == i32) value else moment.day_of(value);
         return switch (part) {
-            inline .year, .isoyear, .decade, .century_index, .millennium_index, .month_index, .quarter_index => |known| calendar.part_of(known, day),
+            inline .year,
+            .isoyear,
+            .decade,
+            .century_index,
+            .millennium_index,
+            .month_index,
+            .quarter_index,
+            => |known| calendar.part_of(known, day),
             else => unreachable,
         };
     }
     if (T == i32) return switch (unit) {
         .day, .week => value,
         // DuckDB counts these in microseconds, which end before dates do.
-        .microsecond, .millisecond => @divTrunc(std.math.mul(i64, value, day_microseconds) catch return null, unit.microseconds()),
+        .microsecond, .millisecond => @divTrunc(
+            std.math.mul(i64, value, day_microseconds) catch return null,
+            unit.microseconds(),
+        ),
         else => @as(i64, value) * @divExact(day_microseconds, unit.microseconds()),
     };
     return switch (unit) {
@@ -266,11 +286,24 @@ test diff {
     try testing.expectEqual(1, try diff_one(i64, .hour, -1, 0));
     try testing.expectEqual(0, try diff_one(i64, .century, at(1950, 1, 1, 0), at(1999, 1, 1, 0)));
     var out: [1]i64 = undefined;
-    try testing.expectError(error.OutOfRange, diff(i32, .microsecond, .{ .scalar = 0 }, .{ .values = &.{calendar.day_max} }, null, &out));
+    try testing.expectError(
+        error.OutOfRange,
+        diff(i32, .microsecond, .{ .scalar = 0 }, .{ .values = &.{calendar.day_max} }, null, &out),
+    );
     try diff(i32, .microsecond, .{ .scalar = 0 }, .{ .values = &.{calendar.day_max} }, &.{0}, &out);
-    try testing.expectError(error.OutOfRange, diff(i64, .microsecond, .{ .scalar = moment.timestamp_min }, .{ .scalar = moment.timestamp_max }, null, &out));
+    try testing.expectError(
+        error.OutOfRange,
+        diff(i64, .microsecond, .{ .scalar = moment.timestamp_min }, .{ .scalar = moment.timestamp_max }, null, &out),
+    );
     inline for (comptime std.enums.values(Unit)) |unit| {
-        _ = diff(i64, unit, .{ .scalar = std.math.minInt(i64) }, .{ .values = &.{std.math.maxInt(i64)} }, &.{0}, &out) catch unreachable;
+        _ = diff(
+            i64,
+            unit,
+            .{ .scalar = std.math.minInt(i64) },
+            .{ .values = &.{std.math.maxInt(i64)} },
+            &.{0},
+            &out,
+        ) catch unreachable;
         _ = whole_units(unit, std.math.minInt(i64), std.math.maxInt(i64));
     }
 }
@@ -285,7 +318,16 @@ test whole_units {
 }
 
 test age {
-    try testing.expectEqual(Interval{ .months = 43 * 12 + 9, .days = 27, .nanoseconds = 0 }, age(at(2001, 4, 10, 0), at(1957, 6, 13, 0)));
-    try testing.expectEqual(Interval{ .months = -1, .days = -3, .nanoseconds = 0 }, age(at(2020, 1, 30, 0), at(2020, 3, 2, 0)));
-    try testing.expectEqual(Interval{ .months = 0, .days = 0, .nanoseconds = 2 * 3_600_000_000_000 }, age(at(2020, 1, 2, 1), at(2020, 1, 1, 23)));
+    try testing.expectEqual(
+        Interval{ .months = 43 * 12 + 9, .days = 27, .nanoseconds = 0 },
+        age(at(2001, 4, 10, 0), at(1957, 6, 13, 0)),
+    );
+    try testing.expectEqual(
+        Interval{ .months = -1, .days = -3, .nanoseconds = 0 },
+        age(at(2020, 1, 30, 0), at(2020, 3, 2, 0)),
+    );
+    try testing.expectEqual(
+        Interval{ .months = 0, .days = 0, .nanoseconds = 2 * 3_600_000_000_000 },
+        age(at(2020, 1, 2, 1), at(2020, 1, 1, 23)),
+    );
 }

@@ -412,7 +412,11 @@ test "NULL, bools, intervals, vectors" {
     try testing.expectEqual(hash_one(&spans, 0), hash_one(&spans, 1));
 
     const numbers: [4]f32 align(16) = .{ 0.0, 1, -0.0, 1 };
-    const vectors: Column = .{ .type = .{ .tag = .f32vec, .width = 2 }, .row_count = 2, .data = std.mem.sliceAsBytes(&numbers) };
+    const vectors: Column = .{
+        .type = .{ .tag = .f32vec, .width = 2 },
+        .row_count = 2,
+        .data = std.mem.sliceAsBytes(&numbers),
+    };
     try testing.expectEqual(hash_one(&vectors, 0), hash_one(&vectors, 1));
 }
 
@@ -449,7 +453,10 @@ test "lists and structures" {
     for (0..6) |i| try testing.expectEqual(hashes[i], hash_one(&list, @intCast(i)));
 
     const structure: Column = .{
-        .type = .{ .tag = .structure, .children = &.{ .{ .name = "a", .type = list.type }, .{ .name = "b", .type = list.type } } },
+        .type = .{
+            .tag = .structure,
+            .children = &.{ .{ .name = "a", .type = list.type }, .{ .name = "b", .type = list.type } },
+        },
         .row_count = 6,
         .validity = &.{0b101111},
         .children = &.{ list, list },
@@ -489,7 +496,12 @@ fn expect_balanced(counts: []const u32, total: usize) !void {
     try testing.expect(chi < freedom + 8 * @sqrt(2 * freedom));
 }
 
-fn bucket_counts(comptime part: enum { top, bottom }, counts: []u32, comptime hash_of: fn (usize) u64, total: usize) void {
+fn bucket_counts(
+    comptime part: enum { top, bottom },
+    counts: []u32,
+    comptime hash_of: fn (usize) u64,
+    total: usize,
+) void {
     @memset(counts, 0);
     const bits = std.math.log2_int(usize, counts.len);
     for (0..total) |i| {
@@ -534,7 +546,14 @@ fn hash_pair(i: usize) u64 {
 test "top and bottom bits are balanced over regular keys" {
     const counts = try testing.allocator.alloc(u32, 1 << 16);
     defer testing.allocator.free(counts);
-    inline for (.{ hash_sequence, hash_stride, hash_whole_float, hash_customer, hash_short_text, hash_pair }) |hash_of| {
+    inline for (.{
+        hash_sequence,
+        hash_stride,
+        hash_whole_float,
+        hash_customer,
+        hash_short_text,
+        hash_pair,
+    }) |hash_of| {
         bucket_counts(.top, counts, hash_of, 1_000_000);
         try expect_balanced(counts, 1_000_000);
         bucket_counts(.bottom, counts[0..1024], hash_of, 200_000);

@@ -47,7 +47,8 @@ pub fn part_of(part: DatePart, interval: Interval) ?i64 {
 
 fn microseconds(interval: Interval) ?i64 {
     // 2^31 months are beyond 64 bits; in milliseconds they are not.
-    const days = std.math.mul(i64, @as(i64, interval.months) * 30 + interval.days, day_milliseconds * 1000) catch return null;
+    const days = std.math.mul(i64, @as(i64, interval.months) * 30 + interval.days, day_milliseconds * 1000) catch
+        return null;
     return std.math.add(i64, days, @divTrunc(interval.nanoseconds, 1000)) catch null;
 }
 
@@ -68,8 +69,13 @@ pub fn truncate(part: DatePart, interval: Interval) ?Interval {
         .decade => return of_months(interval, 120),
         .century => return of_months(interval, 1_200),
         .millennium => return of_months(interval, 12_000),
-        .week, .yearweek => return .{ .months = interval.months, .days = interval.days - @rem(interval.days, 7), .nanoseconds = 0 },
-        .day, .dayofweek, .isodow, .dayofyear, .julian => return .{ .months = interval.months, .days = interval.days, .nanoseconds = 0 },
+        .week, .yearweek => return .{ .months = interval.months, .days = interval.days -
+            @rem(interval.days, 7), .nanoseconds = 0 },
+        .day, .dayofweek, .isodow, .dayofyear, .julian => return .{
+            .months = interval.months,
+            .days = interval.days,
+            .nanoseconds = 0,
+        },
         .hour => return of_time(interval, 60 * minute_nanoseconds),
         .minute => return of_time(interval, minute_nanoseconds),
         .second, .epoch => return of_time(interval, 1_000_000_000),
@@ -84,7 +90,10 @@ fn of_months(interval: Interval, length: i32) Interval {
 }
 
 fn of_time(interval: Interval, length: i64) Interval {
-    return .{ .months = interval.months, .days = interval.days, .nanoseconds = interval.nanoseconds - @rem(interval.nanoseconds, length) };
+    return .{ .months = interval.months, .days = interval.days, .nanoseconds = interval.nanoseconds - @rem(
+        interval.nanoseconds,
+        length,
+    ) };
 }
 
 const testing = std.testing;
@@ -116,6 +125,9 @@ test truncate {
     const some: Interval = .{ .months = -25, .days = 10, .nanoseconds = -3_661_500_000_000 };
     try testing.expectEqual(Interval{ .months = -24, .days = 0, .nanoseconds = 0 }, truncate(.year, some).?);
     try testing.expectEqual(Interval{ .months = -25, .days = 7, .nanoseconds = 0 }, truncate(.week, some).?);
-    try testing.expectEqual(Interval{ .months = -25, .days = 10, .nanoseconds = -3_660_000_000_000 }, truncate(.minute, some).?);
+    try testing.expectEqual(
+        Interval{ .months = -25, .days = 10, .nanoseconds = -3_660_000_000_000 },
+        truncate(.minute, some).?,
+    );
     try testing.expectEqual(null, truncate(.era, some));
 }

@@ -89,7 +89,15 @@ pub const Matcher = struct {
     /// What a text of one literal asks: `exact`, `prefix`, `suffix` or, unless it is empty, `contains`.
     pub fn of_literal(shape: Shape, literal: []const u8) Matcher {
         assert(shape != .contains or literal.len > 0);
-        return .{ .shape = shape, .folding = .none, .head = literal, .tail = literal, .segments = &.{}, .at_start = false, .at_end = false };
+        return .{
+            .shape = shape,
+            .folding = .none,
+            .head = literal,
+            .tail = literal,
+            .segments = &.{},
+            .at_start = false,
+            .at_end = false,
+        };
     }
 
     pub fn matches(self: *const Matcher, text: []const u8) bool {
@@ -123,7 +131,12 @@ pub const Matcher = struct {
         return if (first.skip == 0) first.literal else "";
     }
 
-    inline fn matches_shape(self: *const Matcher, comptime folding: Folding, comptime shape: Shape, text: []const u8) bool {
+    inline fn matches_shape(
+        self: *const Matcher,
+        comptime folding: Folding,
+        comptime shape: Shape,
+        text: []const u8,
+    ) bool {
         const head = self.head;
         const tail = self.tail;
         return switch (shape) {
@@ -481,7 +494,13 @@ const Ends = struct {
 
 /// Searches all rows' bytes as one text: short rows would spend more on starting a search than on
 /// searching. A hit that reaches into the next row is none.
-fn match_column_contains(comptime folding: Folding, offsets: []const u32, data: []const u8, literal: []const u8, out: []u8) void {
+fn match_column_contains(
+    comptime folding: Folding,
+    offsets: []const u32,
+    data: []const u8,
+    literal: []const u8,
+    out: []u8,
+) void {
     @memset(out, 0);
     const row_count = offsets.len - 1;
     const text = data[0..offsets[row_count]];
@@ -552,7 +571,8 @@ fn lower(text: []const u8, buffer: []u8) []u8 {
 
 const pattern_parts = [_][]const u8{ "%", "%", "_", "a", "b", "A", "é", "😀", "$%", "$_", "$$", "$a", "ab" };
 /// Whole characters and the wreckage of some.
-const text_parts = [_][]const u8{ "a", "b", "a", "b", "A", "B", "é", "😀", "%", "_", "$", "\xC3", "\xA9", "\xF0\x9F", "\x80", "\xFF" };
+const text_parts =
+    [_][]const u8{ "a", "b", "a", "b", "A", "B", "é", "😀", "%", "_", "$", "\xC3", "\xA9", "\xF0\x9F", "\x80", "\xFF" };
 
 test "Matcher.matches agrees with trying everything" {
     var prng: std.Random.DefaultPrng = .init(31);
@@ -568,7 +588,10 @@ test "Matcher.matches agrees with trying everything" {
         const folded: Matcher = try .init(arena.allocator(), pattern, .{ .escape = '$', .ignore_case = true });
         for (0..6) |_| {
             const fitting = random.boolean();
-            const text = if (fitting) fitting_text(random, pattern, &buffers[1]) else random_text(random, &text_parts, &buffers[1], 8);
+            const text = if (fitting)
+                fitting_text(random, pattern, &buffers[1])
+            else
+                random_text(random, &text_parts, &buffers[1], 8);
             const expected = twin(pattern, '$', text);
             hits += @intFromBool(expected);
             try testing.expectEqual(expected, plain.matches(text));
@@ -585,25 +608,30 @@ test "Matcher.match_column agrees with Matcher.matches" {
     const random = prng.random();
     var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
-    const patterns = [_][]const u8{ "", "%", "%%", "ab", "ab%", "%ab", "%ab%", "a%b", "%a%b%", "_b%", "%é_%", "%aba%", "%b" };
-    for ([_]usize{ 0, 1, 7, 8, 9, 63, 64, 65, 130 }) |n| for (patterns) |pattern| for ([_]bool{ false, true }) |ignore_case| {
-        defer _ = arena.reset(.retain_capacity);
-        const matcher: Matcher = try .init(arena.allocator(), pattern, .{ .ignore_case = ignore_case });
-        var offsets: [131]u32 = undefined;
-        var data: [131 * 40]u8 = undefined;
-        offsets[0] = 3; // a chunk starts anywhere in its column
-        for (0..n) |row| {
-            const text = random_text(random, &text_parts, data[offsets[row]..], 9);
-            offsets[row + 1] = offsets[row] + @as(u32, @intCast(text.len));
-        }
-        var out: [18]u8 = @splat(0xA5);
-        matcher.match_column(offsets[0 .. n + 1], data[0..offsets[n]], out[0..bitmap.size(n)]);
-        for (0..n) |row| {
-            try testing.expectEqual(matcher.matches(data[offsets[row]..offsets[row + 1]]), bitmap.get(&out, row));
-        }
-        for (n..bitmap.size(n) * 8) |row| try testing.expect(!bitmap.get(&out, row));
-        try testing.expectEqual(0xA5, out[bitmap.size(n)]);
+    const patterns = [_][]const u8{
+        "",      "%",  "%%", "ab", "ab%", "%ab", "%ab%", "a%b", "%a%b%", "_b%",
+        "%é_%",
+        "%aba%", "%b",
     };
+    for ([_]usize{ 0, 1, 7, 8, 9, 63, 64, 65, 130 }) |n|
+        for (patterns) |pattern| for ([_]bool{ false, true }) |ignore_case| {
+            defer _ = arena.reset(.retain_capacity);
+            const matcher: Matcher = try .init(arena.allocator(), pattern, .{ .ignore_case = ignore_case });
+            var offsets: [131]u32 = undefined;
+            var data: [131 * 40]u8 = undefined;
+            offsets[0] = 3; // a chunk starts anywhere in its column
+            for (0..n) |row| {
+                const text = random_text(random, &text_parts, data[offsets[row]..], 9);
+                offsets[row + 1] = offsets[row] + @as(u32, @intCast(text.len));
+            }
+            var out: [18]u8 = @splat(0xA5);
+            matcher.match_column(offsets[0 .. n + 1], data[0..offsets[n]], out[0..bitmap.size(n)]);
+            for (0..n) |row| {
+                try testing.expectEqual(matcher.matches(data[offsets[row]..offsets[row + 1]]), bitmap.get(&out, row));
+            }
+            for (n..bitmap.size(n) * 8) |row| try testing.expect(!bitmap.get(&out, row));
+            try testing.expectEqual(0xA5, out[bitmap.size(n)]);
+        };
 }
 
 test find {
@@ -617,7 +645,10 @@ test find {
         const literal = buffer[0..random.intRangeAtMost(usize, 1, buffer.len)];
         for (literal) |*byte| byte.* = "ab"[random.uintLessThan(usize, 2)];
         const start = random.uintAtMost(usize, size);
-        try testing.expectEqual(std.mem.findPos(u8, text[0..size], start, literal), find(.none, text[0..size], start, literal));
+        try testing.expectEqual(
+            std.mem.findPos(u8, text[0..size], start, literal),
+            find(.none, text[0..size], start, literal),
+        );
         var folded: [200]u8 = undefined;
         const expected = std.mem.findPos(u8, lower(text[0..size], &folded), start, literal);
         try testing.expectEqual(expected, find(.ascii, text[0..size], start, literal));
@@ -681,7 +712,8 @@ test "any bytes, any pattern: an answer" {
         defer _ = arena.reset(.retain_capacity);
         var pattern: [8]u8 = undefined;
         var text: [24]u8 = undefined;
-        for (&pattern) |*byte| byte.* = if (random.boolean()) "%_"[random.uintLessThan(usize, 2)] else random.int(u8) | 0x80;
+        for (&pattern) |*byte|
+            byte.* = if (random.boolean()) "%_"[random.uintLessThan(usize, 2)] else random.int(u8) | 0x80;
         for (&text) |*byte| byte.* = random.int(u8) | 0x80;
         // On the heap at their exact size, so that a read past the end is seen.
         const exact = try arena.allocator().dupe(u8, text[0..random.uintAtMost(usize, text.len)]);

@@ -4,7 +4,31 @@ const std = @import("std");
 const power = @import("power.zig");
 const math = std.math;
 
-pub const Unary = enum { sqrt, cbrt, exp, ln, log10, log2, sin, cos, tan, asin, acos, atan, cot, sinh, cosh, tanh, asinh, acosh, atanh, degrees, radians, gamma, log_gamma };
+pub const Unary = enum {
+    sqrt,
+    cbrt,
+    exp,
+    ln,
+    log10,
+    log2,
+    sin,
+    cos,
+    tan,
+    asin,
+    acos,
+    atan,
+    cot,
+    sinh,
+    cosh,
+    tanh,
+    asinh,
+    acosh,
+    atanh,
+    degrees,
+    radians,
+    gamma,
+    log_gamma,
+};
 pub const Binary = enum { log, power, atan2, next_after, float_divide, float_modulo };
 
 pub inline fn unary(comptime function: Unary, x: f64) f64 {
@@ -73,8 +97,10 @@ test unary {
     try std.testing.expectApproxEqRel(-1029.7977094150824, unary(.log2, 1e-310), 1e-15);
     try std.testing.expectEqual(-1074, unary(.log2, 5e-324));
     inline for (comptime std.enums.values(Unary)) |function| {
-        for ([_]f64{ 0, -0.0, 1, -1, math.inf(f64), -math.inf(f64), math.nan(f64), 1e308, -1e308, 5e-324 }) |x| _ = unary(function, x);
-        if (function != .gamma and function != .log_gamma) try std.testing.expect(math.isNan(unary(function, math.nan(f64))));
+        for ([_]f64{ 0, -0.0, 1, -1, math.inf(f64), -math.inf(f64), math.nan(f64), 1e308, -1e308, 5e-324 }) |x|
+            _ = unary(function, x);
+        if (function != .gamma and function != .log_gamma)
+            try std.testing.expect(math.isNan(unary(function, math.nan(f64))));
     }
 }
 

@@ -203,7 +203,10 @@ pub fn midnights(values: []const i32, out: []i64) bool {
     var i: usize = 0;
     while (i + width <= values.len) : (i += width) {
         const chunk: Days = values[i..][0..width].*;
-        beyond |= @select(i32, @abs(chunk) > @as(@Vector(width, u32), @splat(day_limit)), @as(Days, @splat(-1)), @as(Days, @splat(0)));
+        beyond |= @select(i32, @abs(chunk) > @as(@Vector(width, u32), @splat(day_limit)), @as(Days, @splat(-1)), @as(
+            Days,
+            @splat(0),
+        ));
         out[i..][0..width].* = @as(@Vector(width, i64), chunk) *% @as(@Vector(width, i64), @splat(day_microseconds));
     }
     var fits = @reduce(.Or, beyond) == 0;
@@ -297,7 +300,8 @@ test "days and times of day against whole numbers" {
                 .second => 1_000_000,
                 .millisecond => 1_000,
             };
-            for (values[0..length], out[0..length]) |value, got| try testing.expectEqual(value - @mod(value, width), got);
+            for (values[0..length], out[0..length]) |value, got|
+                try testing.expectEqual(value - @mod(value, width), got);
         }
     }
 }
@@ -327,7 +331,8 @@ test truncate_dates {
     var values: [1100]i64 = undefined;
     var out: [1100]i64 = undefined;
     var parts: [1100]i64 = undefined;
-    for (&values) |*value| value.* = random.intRangeAtMost(i64, -100_000_000, 100_000_000) * day_microseconds + random.intRangeLessThan(i64, 0, day_microseconds);
+    for (&values) |*value| value.* = random.intRangeAtMost(i64, -100_000_000, 100_000_000) * day_microseconds +
+        random.intRangeLessThan(i64, 0, day_microseconds);
     inline for (comptime std.enums.values(calendar.DateUnit)) |unit| {
         try testing.expect(truncate_dates(unit, &values, &out));
         for (values, out) |value, got| {

@@ -319,5 +319,8 @@ test parse_decimal {
     try std.testing.expectEqual(null, parse_decimal("1e2", 5, 2));
     try std.testing.expectEqual(null, parse_decimal(".", 5, 2));
     try std.testing.expectEqual(null, parse_decimal("1.2.3", 5, 2));
-    try std.testing.expectEqual(99999999999999999999999999999999999999, parse_decimal("99999999999999999999999999999999999999", 38, 0));
+    try std.testing.expectEqual(
+        99999999999999999999999999999999999999,
+        parse_decimal("99999999999999999999999999999999999999", 38, 0),
+    );
 }

@@ -21,7 +21,12 @@ inline fn is_signed(comptime T: type) bool {
 // Floats.
 
 /// To a whole number. Halves are told by the difference to the truncated value, which is exact.
-pub inline fn round_lanes(comptime n: comptime_int, comptime F: type, comptime rounding: Rounding, x: @Vector(n, F)) @Vector(n, F) {
+pub inline fn round_lanes(
+    comptime n: comptime_int,
+    comptime F: type,
+    comptime rounding: Rounding,
+    x: @Vector(n, F),
+) @Vector(n, F) {
     const V = @Vector(n, F);
     switch (rounding) {
         .toward_zero => return @trunc(x),
@@ -45,7 +50,8 @@ pub fn round_floats(comptime F: type, comptime rounding: Rounding, values: []con
     assert(values.len == out.len);
     const lanes = 32 / @sizeOf(F);
     var i: usize = 0;
-    while (i + lanes <= values.len) : (i += lanes) out[i..][0..lanes].* = round_lanes(lanes, F, rounding, values[i..][0..lanes].*);
+    while (i + lanes <= values.len) : (i += lanes)
+        out[i..][0..lanes].* = round_lanes(lanes, F, rounding, values[i..][0..lanes].*);
     while (i < values.len) : (i += 1) out[i] = round_lanes(1, F, rounding, .{values[i]})[0];
 }
 
@@ -53,7 +59,8 @@ pub fn round_floats(comptime F: type, comptime rounding: Rounding, values: []con
 const float_powers: [309]f64 = blk: {
     @setEvalBranchQuota(100_000);
     var powers: [309]f64 = undefined;
-    for (&powers, 0..) |*power, n| power.* = std.fmt.parseFloat(f64, std.fmt.comptimePrint("1e{d}", .{n})) catch unreachable;
+    for (&powers, 0..) |*power, n|
+        power.* = std.fmt.parseFloat(f64, std.fmt.comptimePrint("1e{d}", .{n})) catch unreachable;
     break :blk powers;
 };
 
@@ -129,7 +136,11 @@ pub fn Cutter(comptime T: type, comptime rounding: Rounding) type {
             const factor = if (pad < powers_of_ten.len) std.math.cast(T, powers_of_ten[@intCast(pad)]) else null;
             // Zeros that the type does not hold: only a quotient of zero fits.
             const limit = if (factor) |power| @divTrunc(powers_of_ten[precision] - 1, power) else 0;
-            return .{ .divisor = divisor, .factor = factor orelse 0, .limit = @intCast(@min(limit, std.math.maxInt(T))) };
+            return .{
+                .divisor = divisor,
+                .factor = factor orelse 0,
+                .limit = @intCast(@min(limit, std.math.maxInt(T))),
+            };
         }
 
         /// Null when nines became a digit too many.

@@ -242,12 +242,23 @@ const testing = std.testing;
 test integer {
     const Case = struct { []const u8, ?i32 };
     for ([_]Case{
-        .{ "  12\t", 12 },         .{ "+5", 5 },            .{ "-5", -5 },                   .{ "1e3", 1000 },           .{ "1_000", 1000 },      .{ "1.4", 1 },
-        .{ "1.5", 2 },             .{ "2.5", 3 },           .{ "-1.5", -2 },                 .{ "0x1F", 31 },            .{ "0b101", 5 },         .{ "1.", 1 },
-        .{ ".5", 1 },              .{ "1e-1", 0 },          .{ "5e-2", 0 },                  .{ "0.05e1", 1 },           .{ "1234567e-3", 1235 }, .{ "2147483647.4", 2147483647 },
-        .{ "2147483647.5", null }, .{ "2147483648", null }, .{ "-2147483648", -2147483648 }, .{ "", null },              .{ ".", null },          .{ "1e", null },
-        .{ "- 5", null },          .{ "1 2", null },        .{ "1_", null },                 .{ "_1", null },            .{ "1__0", null },       .{ "0x", null },
-        .{ "-0x1F", null },        .{ "1e40", null },       .{ "1e-400", 0 },                .{ "1e99999999999", null }, .{ "0e9999", 0 },        .{ "0x1_F", 31 },
+        .{ "  12\t", 12 },               .{ "+5", 5 },              .{ "-5", -5 },           .{ "1e3", 1000 },
+        .{
+            "1_000",
+            1000,
+        },
+        .{ "1.4", 1 },                   .{ "1.5", 2 },             .{ "2.5", 3 },           .{ "-1.5", -2 },
+        .{ "0x1F", 31 },                 .{ "0b101", 5 },           .{ "1.", 1 },            .{ ".5", 1 },
+        .{ "1e-1", 0 },                  .{ "5e-2", 0 },            .{ "0.05e1", 1 },        .{ "1234567e-3", 1235 },
+        .{ "2147483647.4", 2147483647 }, .{ "2147483647.5", null }, .{ "2147483648", null },
+        .{
+            "-2147483648",
+            -2147483648,
+        },
+        .{ "", null },                   .{ ".", null },            .{ "1e", null },         .{ "- 5", null },
+        .{ "1 2", null },                .{ "1_", null },           .{ "_1", null },         .{ "1__0", null },
+        .{ "0x", null },                 .{ "-0x1F", null },        .{ "1e40", null },       .{ "1e-400", 0 },
+        .{ "1e99999999999", null },      .{ "0e9999", 0 },          .{ "0x1_F", 31 },
     }) |case| try testing.expectEqual(case[1], integer(i32, case[0]));
     try testing.expectEqual(std.math.minInt(i128), integer(i128, "-170141183460469231731687303715884105728"));
     try testing.expectEqual(null, integer(i128, "170141183460469231731687303715884105728"));
@@ -258,8 +269,13 @@ test integer {
 test decimal {
     const Case = struct { []const u8, ?i128 };
     for ([_]Case{
-        .{ "1.235", 124 }, .{ "-1.235", -124 }, .{ "1e1", 1000 }, .{ "12.3e-1", 123 }, .{ "99.994", 9999 }, .{ "99.995", null }, .{ "5e-3", 1 },
-        .{ "4.9e-3", 0 },  .{ "", null },       .{ "nan", null }, .{ " .5 ", 50 },     .{ "1_0.5", 1050 },  .{ "100", null },
+        .{ "1.235", 124 },   .{ "-1.235", -124 }, .{ "1e1", 1000 },   .{ "12.3e-1", 123 },
+        .{
+            "99.994",
+            9999,
+        },
+        .{ "99.995", null }, .{ "5e-3", 1 },      .{ "4.9e-3", 0 },   .{ "", null },
+        .{ "nan", null },    .{ " .5 ", 50 },     .{ "1_0.5", 1050 }, .{ "100", null },
     }) |case| try testing.expectEqual(case[1], decimal(case[0], 4, 2));
     try testing.expectEqual(12, decimal("1234", 4, -2));
 }
@@ -286,7 +302,8 @@ test float {
     try testing.expectEqual(-std.math.inf(f64), float(f64, "-Infinity"));
     try testing.expectEqual(std.math.inf(f64), float(f64, "+inf"));
     try testing.expect(std.math.isNan(float(f64, "-NaN").?));
-    for ([_][]const u8{ "", ".", "1e", "0x10", "1,5", "1d", "++1", "+-1" }) |text| try testing.expectEqual(null, float(f64, text));
+    for ([_][]const u8{ "", ".", "1e", "0x10", "1,5", "1d", "++1", "+-1" }) |text|
+        try testing.expectEqual(null, float(f64, text));
     try testing.expectEqual(0.1, float(f32, "0.1"));
 }
 

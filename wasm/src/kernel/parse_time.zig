@@ -236,7 +236,9 @@ inline fn plain_timestamp(text: []const u8) ?Moment {
     const minute = fixed_number(text, 14, 2, &wrong);
     const second = fixed_number(text, 17, 2, &wrong);
     if (wrong & 0x1F0 != 0 or hour > 23 or minute > 59 or second > 59) return null;
-    var moment: Moment = .{ .microseconds = @as(i64, days) * day_microseconds + @as(i64, (hour * 60 + minute) * 60 + second) * 1_000_000 };
+    var moment: Moment = .{
+        .microseconds = @as(i64, days) * day_microseconds + @as(i64, (hour * 60 + minute) * 60 + second) * 1_000_000,
+    };
     if (text.len == 19) return moment;
     if (text[19] != '.' or text.len > 29) return null;
     var fraction: u32 = 0;
@@ -297,7 +299,8 @@ pub fn timestamp(text: []const u8, instant: bool) ?Moment {
     if (plain_timestamp(text)) |moment| return moment;
     var reader: Reader = .{ .text = text };
     const days = reader.date() orelse return null;
-    if (@abs(days) == std.math.maxInt(i32)) return .{ .microseconds = if (days > 0) std.math.maxInt(i64) else -std.math.maxInt(i64) };
+    if (@abs(days) == std.math.maxInt(i32))
+        return .{ .microseconds = if (days > 0) std.math.maxInt(i64) else -std.math.maxInt(i64) };
     const midnight = std.math.mul(i64, days, day_microseconds) catch return null;
     if (reader.at_end()) return .{ .microseconds = midnight };
     if (!reader.accept(' ')) _ = reader.accept('T');
@@ -325,7 +328,10 @@ const units = [_]Unit{
     .{ .names = &.{ "hour", "hr", "hours", "hrs", "h" }, .microseconds = 3_600_000_000 },
     .{ .names = &.{ "minute", "min", "minutes", "mins", "m" }, .microseconds = 60_000_000 },
     .{ .names = &.{ "second", "sec", "seconds", "secs", "s" }, .microseconds = 1_000_000 },
-    .{ .names = &.{ "millisecond", "milliseconds", "ms", "msec", "msecs", "msecond", "mseconds" }, .microseconds = 1_000 },
+    .{
+        .names = &.{ "millisecond", "milliseconds", "ms", "msec", "msecs", "msecond", "mseconds" },
+        .microseconds = 1_000,
+    },
     .{ .names = &.{ "microsecond", "microseconds", "us", "usec", "usecs", "usecond", "useconds" }, .microseconds = 1 },
     .{ .names = &.{ "quarter", "quarters" }, .months = 3 },
     .{ .names = &.{ "decade", "dec", "decades", "decs" }, .months = 120 },
@@ -439,7 +445,10 @@ pub fn interval(text: []const u8) ?Interval {
         const name = text[name_start..reader.position];
         if (name.len == 0 and !found) { // a number alone
             if (!reader.at_end()) return null;
-            sum.add(unit_of("second").?, if (negative) -number else number, if (negative) -fraction else fraction) orelse return null;
+            sum.add(unit_of("second").?, if (negative)
+                -number
+            else
+                number, if (negative) -fraction else fraction) orelse return null;
             return sum.finish();
         }
         const unit = unit_of(name) orelse return null;
@@ -463,10 +472,17 @@ const testing = std.testing;
 test date {
     const Case = struct { []const u8, ?i32 };
     for ([_]Case{
-        .{ "1970-01-02", 1 },         .{ " 1970/1/2 ", 1 },             .{ "1970\\01\\02", 1 },        .{ "1970 1 2", 1 },         .{ "epoch", 0 },
-        .{ "-0001-12-31", -719_529 }, .{ "0001-01-01 (BC)", -719_528 }, .{ "1970-01-02 03:04:05", 1 }, .{ "1970-01-02T03:04", 1 }, .{ "Infinity", std.math.maxInt(i32) },
-        .{ "", null },                .{ "1970-01", null },             .{ "1970-01/02", null },       .{ "1970-02-30", null },    .{ "1970-13-01", null },
-        .{ "1970-01-02x", null },     .{ "1970-01-002", null },         .{ "5881580-07-11", null },    .{ "epoch x", null },       .{ "0000-01-01 (BC)", null },
+        .{ "1970-01-02", 1 },          .{ " 1970/1/2 ", 1 },         .{ "1970\\01\\02", 1 },
+        .{
+            "1970 1 2",
+            1,
+        },
+        .{ "epoch", 0 },               .{ "-0001-12-31", -719_529 }, .{ "0001-01-01 (BC)", -719_528 },
+        .{ "1970-01-02 03:04:05", 1 }, .{ "1970-01-02T03:04", 1 },   .{ "Infinity", std.math.maxInt(i32) },
+        .{ "", null },                 .{ "1970-01", null },         .{ "1970-01/02", null },
+        .{ "1970-02-30", null },       .{ "1970-13-01", null },      .{ "1970-01-02x", null },
+        .{ "1970-01-002", null },      .{ "5881580-07-11", null },   .{ "epoch x", null },
+        .{ "0000-01-01 (BC)", null },
     }) |case| try testing.expectEqual(case[1], date(case[0]));
 }
 
@@ -480,16 +496,21 @@ test "plain dates as all others" {
         var reader: Reader = .{ .text = buffer[0..10] };
         try testing.expectEqual(days, reader.date().?);
     }
-    for ([_][]const u8{ "2020-1x-01", "202:-01-01", "2020-00-01", "2020-13-01", "2020-01-00", "/020-01-01" }) |text| try testing.expectEqual(null, plain_date(text));
+    for ([_][]const u8{ "2020-1x-01", "202:-01-01", "2020-00-01", "2020-13-01", "2020-01-00", "/020-01-01" }) |text|
+        try testing.expectEqual(null, plain_date(text));
 }
 
 test time {
     const second = 1_000_000_000;
     const Case = struct { []const u8, ?i64 };
     for ([_]Case{
-        .{ "01:02:03", 3723 * second },                   .{ " 1:2:3.5", 3723 * second + second / 2 }, .{ "12:", 12 * 3600 * second }, .{ "12:30:15x", 45_015 * second },
-        .{ "2020-01-01 00:00:01.000000001", second + 1 }, .{ "24:00:00", 86_400 * second },            .{ "24:00:01", null },          .{ "12:60", null },
-        .{ "12", null },                                  .{ "12:3x", null },                          .{ "infinity", null },
+        .{ "01:02:03", 3723 * second },    .{ " 1:2:3.5", 3723 * second + second / 2 },
+        .{ "12:", 12 *
+            3600 * second },
+        .{ "12:30:15x", 45_015 * second }, .{ "2020-01-01 00:00:01.000000001", second + 1 },
+        .{ "24:00:00", 86_400 * second },  .{ "24:00:01", null },
+        .{ "12:60", null },                .{ "12", null },
+        .{ "12:3x", null },                .{ "infinity", null },
     }) |case| try testing.expectEqual(case[1], time(case[0]));
 }
 
@@ -497,11 +518,23 @@ test timestamp {
     const Case = struct { []const u8, ?i64, ?i64 };
     const hour = 3_600_000_000;
     for ([_]Case{
-        .{ "1970-01-01 01:00", hour, hour },                  .{ "1970-01-01T01:00:00Z", hour, hour },             .{ "1970-01-01 01:00:00+01", hour, 0 },
-        .{ "1970-01-01 01:00:00 -01:30", hour, null },        .{ "1970-01-01 01:00:00-0130", hour, hour * 5 / 2 }, .{ "1970-01-01 01:00:00 UTC ", hour, hour },
-        .{ "1970-01-01 01:00:00 Europe/Berlin", hour, null }, .{ "1970-01-01", 0, 0 },                             .{ "-infinity", -std.math.maxInt(i64), -std.math.maxInt(i64) },
-        .{ "1970-01-01 01", null, null },                     .{ "1970-01-01 01:00:00+1", null, null },            .{ "294247-01-10 04:00:54.775807", null, null },
-        .{ "1970-01-01   ", null, null },                     .{ "1970-01-01 24:00:00", 24 * hour, 24 * hour },
+        .{ "1970-01-01 01:00", hour, hour },              .{ "1970-01-01T01:00:00Z", hour, hour },
+        .{
+            "1970-01-01 01:00:00+01",
+            hour,
+            0,
+        },
+        .{ "1970-01-01 01:00:00 -01:30", hour, null },    .{ "1970-01-01 01:00:00-0130", hour, hour * 5 / 2 },
+        .{ "1970-01-01 01:00:00 UTC ", hour, hour },      .{ "1970-01-01 01:00:00 Europe/Berlin", hour, null },
+        .{ "1970-01-01", 0, 0 },
+        .{
+            "-infinity",
+            -std.math.maxInt(i64),
+            -std.math.maxInt(i64),
+        },
+        .{ "1970-01-01 01", null, null },                 .{ "1970-01-01 01:00:00+1", null, null },
+        .{ "294247-01-10 04:00:54.775807", null, null },  .{ "1970-01-01   ", null, null },
+        .{ "1970-01-01 24:00:00", 24 * hour, 24 * hour },
     }) |case| {
         const local = if (timestamp(case[0], false)) |moment| moment.microseconds else null;
         const instant = if (timestamp(case[0], true)) |moment| moment.microseconds else null;
@@ -513,23 +546,61 @@ test timestamp {
 test interval {
     const Case = struct { []const u8, ?[3]i64 };
     for ([_]Case{
-        .{ "1 year 2 months 3 days 04:05:06.7", .{ 14, 3, 14_706_700_000 } }, .{ "1.5", .{ 0, 0, 1_500_000 } },      .{ "@ 1 day ago", .{ 0, -1, 0 } },
-        .{ "1.5 months", .{ 1, 15, 0 } },                                     .{ "1.5 years", .{ 18, 0, 0 } },       .{ "-1.5 days", .{ 0, -1, -43_200_000_000 } },
-        .{ "0.5 weeks", .{ 0, 3, 43_200_000_000 } },                          .{ "1.5 microseconds", .{ 0, 0, 1 } }, .{ "1 day -00:00:01", .{ 0, 1, -1_000_000 } },
-        .{ "1 day 5", null },                                                 .{ "", null },                         .{ "1 foo", null },
-        .{ "P1Y", null },                                                     .{ "99999999999 days", null },         .{ "+1 day", null },
-        .{ "-", null },                                                       .{ "1 day ago 2", null },              .{ "ago", null },
+        .{ "1 year 2 months 3 days 04:05:06.7", .{ 14, 3, 14_706_700_000 } }, .{ "1.5", .{ 0, 0, 1_500_000 } },
+        .{
+            "@ 1 day ago",
+            .{ 0, -1, 0 },
+        },
+        .{ "1.5 months", .{ 1, 15, 0 } },                                     .{ "1.5 years", .{ 18, 0, 0 } },
+        .{ "-1.5 days", .{ 0, -1, -43_200_000_000 } },
+        .{
+            "0.5 weeks",
+            .{ 0, 3, 43_200_000_000 },
+        },
+        .{ "1.5 microseconds", .{ 0, 0, 1 } },
+        .{
+            "1 day -00:00:01",
+            .{ 0, 1, -1_000_000 },
+        },
+        .{ "1 day 5", null },                                                 .{ "", null },
+        .{ "1 foo", null },                                                   .{ "P1Y", null },
+        .{ "99999999999 days", null },                                        .{ "+1 day", null },
+        .{ "-", null },                                                       .{ "1 day ago 2", null },
+        .{ "ago", null },
     }) |case| {
         const found = interval(case[0]);
         if (case[1]) |parts| {
-            try testing.expectEqual(Interval{ .months = @intCast(parts[0]), .days = @intCast(parts[1]), .nanoseconds = parts[2] * 1000 }, found.?);
+            try testing.expectEqual(
+                Interval{ .months = @intCast(parts[0]), .days = @intCast(parts[1]), .nanoseconds = parts[2] * 1000 },
+                found.?,
+            );
         } else try testing.expectEqual(null, found);
     }
 }
 
 test "any bytes: an answer" {
     var prng: std.Random.DefaultPrng = .init(61);
-    const parts = [_][]const u8{ "1", "0", "9", "2020-01-02", ":", "-", ".", " ", "e", "day", "T", "Z", "+", "ago", "(BC)", "_", "99999999", "\xFF", "x" };
+    const parts = [_][]const u8{
+        "1",
+        "0",
+        "9",
+        "2020-01-02",
+        ":",
+        "-",
+        ".",
+        " ",
+        "e",
+        "day",
+        "T",
+        "Z",
+        "+",
+        "ago",
+        "(BC)",
+        "_",
+        "99999999",
+        "\xFF",
+        "x",
+    };
     var buffer: [200]u8 = undefined;
     for (0..20_000) |_| {
         var size: usize = 0;

@@ -177,7 +177,12 @@ pub fn power(x: f64, y: f64) f64 {
 }
 
 /// `x` and `y` give a value for a row.
-pub fn fill(out: []f64, context: anytype, comptime x: fn (@TypeOf(context), usize) f64, comptime y: fn (@TypeOf(context), usize) f64) void {
+pub fn fill(
+    out: []f64,
+    context: anytype,
+    comptime x: fn (@TypeOf(context), usize) f64,
+    comptime y: fn (@TypeOf(context), usize) f64,
+) void {
     var i: usize = 0;
     while (i < out.len) : (i += lanes) {
         const count = @min(lanes, out.len - i);
@@ -220,9 +225,10 @@ test power {
     try testing.expectEqual(0, power(2, -1e18));
     try testing.expect(math.isNan(power(-8, 1.0 / 3.0)));
     try testing.expect(math.isNan(power(math.nan(f64), 2)));
-    for ([_]f64{ 5e-324, 1e-310, 1e308, -1e308, 1.5, 0x1p-1022 }) |x| for ([_]f64{ 1e18, -1e18, 0.1, -0.1, 5e-324 }) |y| {
-        _ = power(x, y);
-    };
+    for ([_]f64{ 5e-324, 1e-310, 1e308, -1e308, 1.5, 0x1p-1022 }) |x|
+        for ([_]f64{ 1e18, -1e18, 0.1, -0.1, 5e-324 }) |y| {
+            _ = power(x, y);
+        };
 }
 
 test "powers of ten" {

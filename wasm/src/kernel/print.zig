@@ -245,7 +245,9 @@ pub fn timestamp(ticks: i64, unit: TimeUnit, instant: bool, target: []u8) usize 
     _, const per_second = fraction_digits(unit);
     const per_day = @as(i64, @intCast(per_second)) * 86_400;
     // Seconds reach further than dates do.
-    const days: i32 = @intCast(std.math.clamp(@divFloor(ticks, per_day), -std.math.maxInt(i32) + 1, std.math.maxInt(i32) - 1));
+    const days: i32 = @intCast(
+        std.math.clamp(@divFloor(ticks, per_day), -std.math.maxInt(i32) + 1, std.math.maxInt(i32) - 1),
+    );
     var size = date(days, target);
     target[size] = ' ';
     size += 1;
@@ -256,7 +258,9 @@ pub fn timestamp(ticks: i64, unit: TimeUnit, instant: bool, target: []u8) usize 
 pub fn interval(value: Interval, target: []u8) usize {
     var size: usize = 0;
     const years = @divTrunc(value.months, 12);
-    for ([_]i32{ years, value.months - years * 12, value.days }, [_][]const u8{ " year", " month", " day" }) |count, name| {
+    for ([_]i32{ years, value.months -
+        years * 12, value.days }, [_][]const u8{ " year", " month", " day" }) |count, name|
+    {
         if (count == 0) continue;
         if (size > 0) size += word(" ", target[size..]);
         size += integer(i32, count, target[size..]);
@@ -337,8 +341,21 @@ test decimal {
     const Case = struct { []const u8, i128, u8, i8 };
     var target: [decimal_size_max]u8 = undefined;
     for ([_]Case{
-        .{ "1.50", 150, 4, 2 },                                      .{ "-0.05", -5, 4, 2 }, .{ "0.00", 0, 4, 2 }, .{ ".5", 5, 1, 1 },  .{ "-.5", -5, 1, 1 },
-        .{ "-5", -5, 5, 0 },                                         .{ "500", 5, 5, -2 },   .{ "0", 0, 5, -2 },   .{ ".00", 0, 2, 2 }, .{ "123.456", 123456, 38, 3 },
+        .{ "1.50", 150, 4, 2 },                                      .{ "-0.05", -5, 4, 2 }, .{ "0.00", 0, 4, 2 },
+        .{
+            ".5",
+            5,
+            1,
+            1,
+        },
+        .{ "-.5", -5, 1, 1 },                                        .{ "-5", -5, 5, 0 },    .{ "500", 5, 5, -2 },
+        .{ "0", 0, 5, -2 },                                          .{ ".00", 0, 2, 2 },
+        .{
+            "123.456",
+            123456,
+            38,
+            3,
+        },
         .{ "12345678901234567890.5", 123456789012345678905, 38, 1 },
     }) |case| {
         const size = decimal(case[1], case[2], case[3], &target);
@@ -357,7 +374,10 @@ test "dates, times, timestamps and intervals" {
     try testing.expect(date(std.math.minInt(i32), &target) <= date_size_max);
     try testing.expectEqualStrings("01:02:03.05", target[0..time(3723_050_000, .microsecond, &target)]);
     try testing.expectEqualStrings("24:00:00", target[0..time(86_400, .second, &target)]);
-    try testing.expectEqualStrings("1969-12-31 23:59:59.999999999", target[0..timestamp(-1, .nanosecond, false, &target)]);
+    try testing.expectEqualStrings(
+        "1969-12-31 23:59:59.999999999",
+        target[0..timestamp(-1, .nanosecond, false, &target)],
+    );
     try testing.expectEqualStrings("1970-01-01 00:00:01+00", target[0..timestamp(1000, .millisecond, true, &target)]);
     for ([_]TimeUnit{ .second, .millisecond, .microsecond, .nanosecond }) |unit| {
         for ([_]i64{ std.math.minInt(i64), std.math.maxInt(i64) - 1 }) |far| {
@@ -373,7 +393,8 @@ test "dates, times, timestamps and intervals" {
         .{ "100:00:00", .{ .months = 0, .days = 0, .nanoseconds = 360_000_000_000_000 } },
     }) |case| try testing.expectEqualStrings(case[0], target[0..interval(case[1], &target)]);
     const least = std.math.minInt(i32);
-    try testing.expect(interval(.{ .months = least, .days = least, .nanoseconds = std.math.minInt(i64) }, &target) <= interval_size_max);
+    try testing.expect(interval(.{ .months = least, .days = least, .nanoseconds = std.math.minInt(i64) }, &target) <=
+        interval_size_max);
 }
 
 test binary {

@@ -99,7 +99,13 @@ inline fn digit_of(value: u64, first: u6, digit: usize) usize {
     return @intCast((value >> first >> @intCast(digit * digit_bits)) & (digit_values - 1));
 }
 
-fn scatter(from: []const u64, to: []u64, starts: *[digit_values]u32, first: u6, comptime digit: usize) interrupt.Error!void {
+fn scatter(
+    from: []const u64,
+    to: []u64,
+    starts: *[digit_values]u32,
+    first: u6,
+    comptime digit: usize,
+) interrupt.Error!void {
     var position: u32 = 0;
     for (starts) |*start| {
         const count = start.*;

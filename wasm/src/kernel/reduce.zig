@@ -123,7 +123,13 @@ pub fn max_bytes(offsets: []const u32, data: []const u8, mask: ?[]const u8, row_
     return extreme_bytes(.max, offsets, data, mask, row_count);
 }
 
-fn extreme_bytes(comptime which: Which, offsets: []const u32, data: []const u8, mask: ?[]const u8, row_count: usize) ?u32 {
+fn extreme_bytes(
+    comptime which: Which,
+    offsets: []const u32,
+    data: []const u8,
+    mask: ?[]const u8,
+    row_count: usize,
+) ?u32 {
     assert(row_count == 0 or offsets.len > row_count);
     var rows: RowIterator = .init(mask, row_count);
     var best_row = rows.next() orelse return null;
@@ -304,7 +310,11 @@ pub inline fn spread(comptime lanes: comptime_int, comptime T: type, bits: u64) 
 
 /// Register `index` of several that were loaded as one long vector. One long load lets the compiler
 /// put the distances into the load instructions; separate loads would each compute an address.
-pub inline fn part(comptime width: comptime_int, comptime index: comptime_int, wide: anytype) @Vector(width, std.meta.Child(@TypeOf(wide))) {
+pub inline fn part(
+    comptime width: comptime_int,
+    comptime index: comptime_int,
+    wide: anytype,
+) @Vector(width, std.meta.Child(@TypeOf(wide))) {
     const picked = comptime blk: {
         var lanes: [width]i32 = undefined;
         for (&lanes, index * width..) |*lane, i| lane.* = i;
@@ -653,7 +663,8 @@ test "min and max" {
             const mask = random_mask(random, kind, &bits, length);
             try check_extremes(T, values[0..length], mask);
             // Without the edges, so that the extreme lies anywhere.
-            for (&values) |*value| value.* = if (@typeInfo(T) == .int) random.int(T) >> 1 else @floatCast(random.floatNorm(f64));
+            for (&values) |*value|
+                value.* = if (@typeInfo(T) == .int) random.int(T) >> 1 else @floatCast(random.floatNorm(f64));
             try check_extremes(T, values[0..length], mask);
         };
     }
@@ -705,7 +716,8 @@ test "min and max of bytes" {
         for (0..row_count) |row| {
             // Few different bytes, zero among them: shared prefixes and ties.
             const size = random.uintLessThan(u32, 12);
-            for (data[offsets[row]..][0..size]) |*byte| byte.* = if (random.uintLessThan(u8, 4) == 0) random.int(u8) else random.uintLessThan(u8, 2);
+            for (data[offsets[row]..][0..size]) |*byte|
+                byte.* = if (random.uintLessThan(u8, 4) == 0) random.int(u8) else random.uintLessThan(u8, 2);
             offsets[row + 1] = offsets[row] + size;
         }
         const text = data[0..offsets[row_count]];
@@ -715,8 +727,10 @@ test "min and max of bytes" {
         for (0..row_count) |row| {
             if (!row_counts(mask, row)) continue;
             const value = text[offsets[row]..offsets[row + 1]];
-            if (least == null or std.mem.order(u8, value, text[offsets[least.?]..offsets[least.? + 1]]) == .lt) least = @intCast(row);
-            if (greatest == null or std.mem.order(u8, value, text[offsets[greatest.?]..offsets[greatest.? + 1]]) == .gt) greatest = @intCast(row);
+            if (least == null or std.mem.order(u8, value, text[offsets[least.?]..offsets[least.? + 1]]) == .lt)
+                least = @intCast(row);
+            if (greatest == null or std.mem.order(u8, value, text[offsets[greatest.?]..offsets[greatest.? + 1]]) == .gt)
+                greatest = @intCast(row);
         }
         try testing.expectEqual(least, min_bytes(offsets[0 .. row_count + 1], text, mask, row_count));
         try testing.expectEqual(greatest, max_bytes(offsets[0 .. row_count + 1], text, mask, row_count));

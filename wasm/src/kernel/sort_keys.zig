@@ -93,13 +93,25 @@ pub const Words = struct {
 pub const size_word = std.math.maxInt(usize);
 
 /// The keys of some rows, from `offset` on, each combined with `flip`; 0 for NULL.
-pub fn load_words(column: *const Column, rows: []const u32, offset: usize, flip: u64, words: []u64) interrupt.Error!Words {
+pub fn load_words(
+    column: *const Column,
+    rows: []const u32,
+    offset: usize,
+    flip: u64,
+    words: []u64,
+) interrupt.Error!Words {
     assert(words.len == rows.len);
     return switch (column.type.layout()) {
         .bytes => if (offset == size_word)
             load(SizeReader{ .offsets = column.offsets }, column, rows, flip, words)
         else
-            load(BytesReader{ .offsets = column.offsets, .data = column.data, .skipped = offset }, column, rows, flip, words),
+            load(
+                BytesReader{ .offsets = column.offsets, .data = column.data, .skipped = offset },
+                column,
+                rows,
+                flip,
+                words,
+            ),
         inline .i8, .i16, .i32, .i64, .u8, .u16, .u32, .u64, .f16, .f32, .f64 => |layout| blk: {
             const T = schema.Scalar(layout);
             break :blk load(NumberReader(T){ .values = column.values(T) }, column, rows, flip, words);
@@ -156,7 +168,8 @@ const BytesReader = struct {
         if (start + 8 > self.data.len) return prefix(self.data[start..end], 0);
         const bytes: @Vector(8, u8) = self.data[start..][0..8].*;
         const big_endian: u64 = @bitCast(@shuffle(u8, bytes, undefined, [8]i32{ 7, 6, 5, 4, 3, 2, 1, 0 }));
-        return if (end - start >= 8) big_endian else big_endian & ~(@as(u64, std.math.maxInt(u64)) >> @intCast(8 * (end - start)));
+        return if (end -
+            start >= 8) big_endian else big_endian & ~(@as(u64, std.math.maxInt(u64)) >> @intCast(8 * (end - start)));
     }
 };
 
@@ -175,7 +188,15 @@ fn load(reader: anytype, column: *const Column, rows: []const u32, flip: u64, wo
     return found;
 }
 
-fn load_block(comptime nullable: bool, reader: anytype, validity: []const u8, rows: []const u32, flip: u64, words: []u64, total: *Words) void {
+fn load_block(
+    comptime nullable: bool,
+    reader: anytype,
+    validity: []const u8,
+    rows: []const u32,
+    flip: u64,
+    words: []u64,
+    total: *Words,
+) void {
     var found = total.*;
     // Any word will do to differ from; of the first block the first valid one, then one of those before.
     var reference = found.min;
@@ -242,7 +263,8 @@ pub fn any_ends_in_zero(column: *const Column, rows: []const u32) interrupt.Erro
 
 test "keys order numbers as SQL does" {
     const floats = [_]f64{ -std.math.inf(f64), -1e300, -1, -0.0, 1e-300, 1, std.math.inf(f64), std.math.nan(f64) };
-    for (floats[1..], floats[0 .. floats.len - 1]) |b, a| try std.testing.expect(number_key(f64, a) < number_key(f64, b));
+    for (floats[1..], floats[0 .. floats.len - 1]) |b, a|
+        try std.testing.expect(number_key(f64, a) < number_key(f64, b));
     try std.testing.expectEqual(number_key(f64, 0.0), number_key(f64, -0.0));
     try std.testing.expectEqual(number_key(f64, std.math.nan(f64)), number_key(f64, -std.math.nan(f64)));
     const ints = [_]i64{ std.math.minInt(i64), -1, 0, 1, std.math.maxInt(i64) };
@@ -315,7 +337,10 @@ test load_words {
     try std.testing.expectEqualSlices(u64, &.{ 0, 9 }, words[0..2]);
 
     const numbers: [4]i64 align(16) = .{ -5, 0, 7, std.math.minInt(i64) };
-    try expect_words(&.{ .type = .of(.i64), .row_count = 4, .validity = &.{0b1011}, .data = std.mem.sliceAsBytes(&numbers) }, 0);
+    try expect_words(
+        &.{ .type = .of(.i64), .row_count = 4, .validity = &.{0b1011}, .data = std.mem.sliceAsBytes(&numbers) },
+        0,
+    );
     const floats: [4]f32 align(16) = .{ -5, -0.0, std.math.nan(f32), 0.25 };
     try expect_words(&.{ .type = .of(.f32), .row_count = 4, .data = std.mem.sliceAsBytes(&floats) }, 0);
     const wide: [2]i128 align(16) = .{ -1, 1 << 90 };

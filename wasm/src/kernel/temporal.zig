@@ -44,7 +44,13 @@ pub fn subtract_days(date: i32, days: i32) ?i32 {
 }
 
 /// Days are added to dates, or taken from them.
-pub fn dates_and_days(dates: Operand(i32), days: Operand(i32), sign: Sign, validity: ?[]const u8, out: []i32) Error!void {
+pub fn dates_and_days(
+    dates: Operand(i32),
+    days: Operand(i32),
+    sign: Sign,
+    validity: ?[]const u8,
+    out: []i32,
+) Error!void {
     const fits = switch (dates) {
         .scalar => false,
         .values => |values| switch (days) {
@@ -208,7 +214,8 @@ fn add_interval_fast(values: []const i64, step: Step, clock: Clock, out: []i64) 
 fn move_to_days(values: []const i64, before: []const i32, after: []const i32, out: []i64) bool {
     var fits = true;
     for (out, values, before, after) |*to, value, old, new| {
-        fits = fits and value >= moment.timestamp_min and value <= moment.timestamp_max and @abs(new) < moment.day_limit;
+        fits = fits and value >= moment.timestamp_min and
+            value <= moment.timestamp_max and @abs(new) < moment.day_limit;
         to.* = value +% (@as(i64, new) - old) *% day_microseconds;
     }
     return fits;
@@ -431,11 +438,23 @@ test add_interval {
     const mixed: Step = .{ .months = 1, .days = 40, .microseconds = -77 * hour };
     try testing.expectEqual(at(1949, 2, 9, 0), add_interval(at(1948, 12, 3, 5 * hour), mixed, .local));
     try testing.expectEqual(at(1949, 2, 8, 0), add_interval(at(1948, 12, 3, 5 * hour), mixed, .instant));
-    try testing.expectEqual(null, add_interval(moment.timestamp_max, .{ .months = 0, .days = 0, .microseconds = 1 }, .local));
-    try testing.expectEqual(null, add_interval(moment.timestamp_min, .{ .months = 0, .days = 0, .microseconds = -1 }, .local));
+    try testing.expectEqual(
+        null,
+        add_interval(moment.timestamp_max, .{ .months = 0, .days = 0, .microseconds = 1 }, .local),
+    );
+    try testing.expectEqual(
+        null,
+        add_interval(moment.timestamp_min, .{ .months = 0, .days = 0, .microseconds = -1 }, .local),
+    );
     try testing.expectEqual(std.math.maxInt(i64), add_interval(std.math.maxInt(i64), month, .local));
-    try testing.expectEqual(null, add_interval(0, .{ .months = std.math.minInt(i32), .days = 0, .microseconds = 0 }, .local));
-    try testing.expectEqual(null, add_interval(0, .{ .months = 0, .days = std.math.maxInt(i32), .microseconds = std.math.maxInt(i64) }, .local));
+    try testing.expectEqual(
+        null,
+        add_interval(0, .{ .months = std.math.minInt(i32), .days = 0, .microseconds = 0 }, .local),
+    );
+    try testing.expectEqual(
+        null,
+        add_interval(0, .{ .months = 0, .days = std.math.maxInt(i32), .microseconds = std.math.maxInt(i64) }, .local),
+    );
 }
 
 test "one interval for many rows is that interval row by row" {
@@ -464,11 +483,20 @@ test "one interval for many rows is that interval row by row" {
         for ([_]Sign{ .plus, .minus }) |sign| {
             const step = step_of(interval, sign).?;
             for ([_]Clock{ .local, .instant }) |clock| {
-                try timestamps_and_intervals(.{ .values = timestamps[0..count] }, .{ .scalar = interval }, sign, clock, null, out[0..count]);
-                for (timestamps[0..count], out[0..count]) |value, got| try testing.expectEqual(add_interval(value, step, clock).?, got);
+                try timestamps_and_intervals(
+                    .{ .values = timestamps[0..count] },
+                    .{ .scalar = interval },
+                    sign,
+                    clock,
+                    null,
+                    out[0..count],
+                );
+                for (timestamps[0..count], out[0..count]) |value, got|
+                    try testing.expectEqual(add_interval(value, step, clock).?, got);
             }
             try dates_and_intervals(.{ .values = dates[0..count] }, .{ .scalar = interval }, sign, null, out[0..count]);
-            for (dates[0..count], out[0..count]) |date, got| try testing.expectEqual(add_interval(midnight(date).?, step, .local).?, got);
+            for (dates[0..count], out[0..count]) |date, got|
+                try testing.expectEqual(add_interval(midnight(date).?, step, .local).?, got);
         }
     }
 }
@@ -478,12 +506,24 @@ test "rows that are NULL do not fail" {
     var out: [3]i64 = undefined;
     const interval: Interval = .{ .months = 1, .days = 0, .nanoseconds = 0 };
     const values = [3]i64{ 0, moment.timestamp_max, std.math.minInt(i64) };
-    try testing.expectError(error.OutOfRange, timestamps_and_intervals(.{ .values = &values }, .{ .scalar = interval }, .plus, .local, null, &out));
+    try testing.expectError(
+        error.OutOfRange,
+        timestamps_and_intervals(.{ .values = &values }, .{ .scalar = interval }, .plus, .local, null, &out),
+    );
     try timestamps_and_intervals(.{ .values = &values }, .{ .scalar = interval }, .plus, .local, &.{0b001}, &out);
     try testing.expectEqual(31 * day_microseconds, out[0]);
     const dates = [3]i32{ 0, calendar.day_max, std.math.minInt(i32) };
-    try testing.expectError(error.OutOfRange, dates_and_intervals(.{ .values = &dates }, .{ .scalar = interval }, .minus, null, &out));
-    try dates_and_intervals(.{ .values = &dates }, .{ .values = &@as([3]Interval, @splat(interval)) }, .minus, &.{0b001}, &out);
+    try testing.expectError(
+        error.OutOfRange,
+        dates_and_intervals(.{ .values = &dates }, .{ .scalar = interval }, .minus, null, &out),
+    );
+    try dates_and_intervals(
+        .{ .values = &dates },
+        .{ .values = &@as([3]Interval, @splat(interval)) },
+        .minus,
+        &.{0b001},
+        &out,
+    );
     try testing.expectEqual(-31 * day_microseconds, out[0]);
 }
 
@@ -509,23 +549,31 @@ test "dates and days" {
         var days: [19]i32 = undefined;
         var out: [19]i32 = undefined;
         for (&dates, &days) |*date, *day| {
-            date.* = if (round % 3 == 0) prng.random().int(i32) else prng.random().intRangeAtMost(i32, -100_000, 100_000);
+            date.* = if (round % 3 == 0)
+                prng.random().int(i32)
+            else
+                prng.random().intRangeAtMost(i32, -100_000, 100_000);
             day.* = if (round % 5 == 0) prng.random().int(i32) else prng.random().intRangeAtMost(i32, -1000, 1000);
         }
         const count = round % 20;
-        for ([_]Sign{ .plus, .minus }) |sign| for ([_]Operand(i32){ .{ .values = days[0..count] }, .{ .scalar = days[0] } }) |by| {
-            var fits = true;
-            for (dates[0..count], 0..) |date, row| fits = fits and (if (sign == .plus) add_days(date, by.at(row)) else subtract_days(date, by.at(row))) != null;
-            const result = dates_and_days(.{ .values = dates[0..count] }, by, sign, null, out[0..count]);
-            if (!fits) {
-                try testing.expectError(error.OutOfRange, result);
-                continue;
-            }
-            try result;
-            for (dates[0..count], out[0..count], 0..) |date, got, row| {
-                try testing.expectEqual(if (sign == .plus) add_days(date, by.at(row)).? else subtract_days(date, by.at(row)).?, got);
-            }
-        };
+        for ([_]Sign{ .plus, .minus }) |sign|
+            for ([_]Operand(i32){ .{ .values = days[0..count] }, .{ .scalar = days[0] } }) |by| {
+                var fits = true;
+                for (dates[0..count], 0..) |date, row| fits = fits and
+                    (if (sign == .plus) add_days(date, by.at(row)) else subtract_days(date, by.at(row))) != null;
+                const result = dates_and_days(.{ .values = dates[0..count] }, by, sign, null, out[0..count]);
+                if (!fits) {
+                    try testing.expectError(error.OutOfRange, result);
+                    continue;
+                }
+                try result;
+                for (dates[0..count], out[0..count], 0..) |date, got, row| {
+                    try testing.expectEqual(
+                        if (sign == .plus) add_days(date, by.at(row)).? else subtract_days(date, by.at(row)).?,
+                        got,
+                    );
+                }
+            };
     }
     try testing.expectEqual(hour, add_time(0, hour));
     try testing.expectEqual(-std.math.maxInt(i64), add_time(-std.math.maxInt(i32), hour));
@@ -541,10 +589,22 @@ test timestamp_difference {
 
 test "intervals" {
     const one: Interval = .{ .months = 1, .days = 1, .nanoseconds = 2 * hour * 1000 };
-    try testing.expectEqual(Interval{ .months = 3, .days = 3, .nanoseconds = 6 * hour * 1000 }, interval_times(one, 3).?);
-    try testing.expectEqual(Interval{ .months = 2, .days = 17, .nanoseconds = 17 * hour * 1000 }, interval_scaled(one, 2.5).?);
-    try testing.expectEqual(Interval{ .months = 0, .days = 15, .nanoseconds = 13 * hour * 1000 }, interval_divided(one, 2).?);
-    try testing.expectEqual(Interval{ .months = 0, .days = 0, .nanoseconds = 0 }, interval_sum(one, interval_negative(one).?).?);
+    try testing.expectEqual(
+        Interval{ .months = 3, .days = 3, .nanoseconds = 6 * hour * 1000 },
+        interval_times(one, 3).?,
+    );
+    try testing.expectEqual(
+        Interval{ .months = 2, .days = 17, .nanoseconds = 17 * hour * 1000 },
+        interval_scaled(one, 2.5).?,
+    );
+    try testing.expectEqual(
+        Interval{ .months = 0, .days = 15, .nanoseconds = 13 * hour * 1000 },
+        interval_divided(one, 2).?,
+    );
+    try testing.expectEqual(
+        Interval{ .months = 0, .days = 0, .nanoseconds = 0 },
+        interval_sum(one, interval_negative(one).?).?,
+    );
     try testing.expectEqual(null, interval_negative(.{ .months = std.math.minInt(i32), .days = 0, .nanoseconds = 0 }));
     try testing.expectEqual(null, interval_times(one, 1 << 31));
     try testing.expectEqual(null, interval_scaled(one, std.math.nan(f64)));

@@ -21,7 +21,8 @@ pub const block_rows = 1024;
 
 /// Whether all texts are ASCII, so that characters are bytes.
 pub fn is_ascii(operands: []const Operand) Error!bool {
-    for (operands) |*operand| if (operand.column.type.layout() == .bytes and !try utf8.is_ascii(operand.all_bytes())) return false;
+    for (operands) |*operand|
+        if (operand.column.type.layout() == .bytes and !try utf8.is_ascii(operand.all_bytes())) return false;
     return true;
 }
 

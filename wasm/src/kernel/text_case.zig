@@ -24,7 +24,12 @@ const Table = struct {
         const numbers = 8 + @as(usize, block_count);
         const distances = numbers + @as(usize, std.mem.readInt(u16, bytes[2..4], .little)) * 64;
         const size = distances + @as(usize, std.mem.readInt(u16, bytes[4..6], .little)) * 4;
-        return .{ .blocks = bytes[8..numbers], .numbers = bytes[numbers..distances], .distances = bytes[distances..size], .size = size };
+        return .{
+            .blocks = bytes[8..numbers],
+            .numbers = bytes[numbers..distances],
+            .distances = bytes[distances..size],
+            .size = size,
+        };
     }
 };
 
@@ -52,7 +57,13 @@ pub fn convert(comptime case: Case, arena: std.mem.Allocator, column: *const Col
     if (try utf8.is_ascii(all)) {
         const data = try arena.alignedAlloc(u8, .@"16", all.len);
         try convert_ascii(case, all, data);
-        return .{ .type = column.type, .row_count = column.row_count, .validity = column.validity, .data = data, .offsets = try text.rebased_offsets(arena, offsets) };
+        return .{
+            .type = column.type,
+            .row_count = column.row_count,
+            .validity = column.validity,
+            .data = data,
+            .offsets = try text.rebased_offsets(arena, offsets),
+        };
     }
     var writer: Writer = try .init(arena, column.row_count, all.len);
     for (0..column.row_count) |row| {
@@ -149,7 +160,10 @@ test "any bytes: an answer within bounds" {
         defer _ = arena.reset(.retain_capacity);
         const bytes = try arena.allocator().alignedAlloc(u8, .@"16", prng.random().uintAtMost(usize, 40));
         for (bytes) |*byte| byte.* = prng.random().int(u8) | 0x80;
-        const column: Column = .{ .type = .of(.utf8), .row_count = 1, .data = bytes, .offsets = &.{ 0, @intCast(bytes.len) } };
+        const column: Column = .{ .type = .of(.utf8), .row_count = 1, .data = bytes, .offsets = &.{
+            0,
+            @intCast(bytes.len),
+        } };
         _ = try convert(.upper, arena.allocator(), &column);
         _ = try convert(.lower, arena.allocator(), &column);
     }

@@ -94,7 +94,10 @@ inline fn cut_left(comptime ascii: bool, bytes: []const u8, operands: []const Op
         const end = if (count >= 0) @min(distance, bytes.len) else bytes.len - @min(distance, bytes.len);
         return .{ .start = 0, .end = @intCast(end) };
     }
-    return .{ .start = 0, .end = if (count >= 0) text.skip_characters(bytes, 0, distance) else text.skip_characters_back(bytes, distance) };
+    return .{
+        .start = 0,
+        .end = if (count >= 0) text.skip_characters(bytes, 0, distance) else text.skip_characters_back(bytes, distance),
+    };
 }
 
 /// The last characters; without the first ones if the count is negative.
@@ -109,7 +112,10 @@ inline fn cut_right(comptime ascii: bool, bytes: []const u8, operands: []const O
         const start = if (count >= 0) bytes.len - @min(distance, bytes.len) else @min(distance, bytes.len);
         return .{ .start = @intCast(start), .end = bytes.len };
     }
-    return .{ .start = if (count >= 0) text.skip_characters_back(bytes, distance) else text.skip_characters(bytes, 0, distance), .end = bytes.len };
+    return .{ .start = if (count >= 0)
+        text.skip_characters_back(bytes, distance)
+    else
+        text.skip_characters(bytes, 0, distance), .end = bytes.len };
 }
 
 pub const Side = enum { both, start, end };
@@ -196,9 +202,16 @@ test character_range {
     const Case = struct { i64, i64, usize, usize };
     const far = std.math.maxInt(i64);
     for ([_]Case{
-        .{ 2, 2, 1, 3 },  .{ -3, far, 2, 5 },  .{ -3, 2, 2, 4 },     .{ 0, 2, 0, 1 },                       .{ 0, 1, 0, 0 },
-        .{ 2, -1, 0, 1 }, .{ 4, -2, 1, 3 },    .{ -10, 7, 0, 2 },    .{ -10, 3, 0, 0 },                     .{ 9, 3, 5, 5 },
-        .{ 9, -6, 2, 5 }, .{ far, far, 5, 5 }, .{ -far, far, 0, 5 }, .{ std.math.minInt(i64), -far, 0, 0 }, .{ 0, far, 0, 5 },
+        .{ 2, 2, 1, 3 },                       .{ -3, far, 2, 5 }, .{ -3, 2, 2, 4 },    .{ 0, 2, 0, 1 },
+        .{
+            0,
+            1,
+            0,
+            0,
+        },
+        .{ 2, -1, 0, 1 },                      .{ 4, -2, 1, 3 },   .{ -10, 7, 0, 2 },   .{ -10, 3, 0, 0 },
+        .{ 9, 3, 5, 5 },                       .{ 9, -6, 2, 5 },   .{ far, far, 5, 5 }, .{ -far, far, 0, 5 },
+        .{ std.math.minInt(i64), -far, 0, 0 }, .{ 0, far, 0, 5 },
     }) |case| {
         const first, const last = character_range(case[0], case[1], 5);
         if (case[2] == case[3]) {

@@ -22,7 +22,13 @@ inline fn matters(rows: ?[]const u8, row: usize) bool {
 }
 
 /// All texts, one behind the other. With `skip_nulls` a NULL is an empty text.
-pub fn join(comptime skip_nulls: bool, arena: std.mem.Allocator, data_type: DataType, row_count: u32, operands: []const Operand) Error!Column {
+pub fn join(
+    comptime skip_nulls: bool,
+    arena: std.mem.Allocator,
+    data_type: DataType,
+    row_count: u32,
+    operands: []const Operand,
+) Error!Column {
     var size: u64 = 0;
     for (operands) |*operand| size += @as(u64, operand.all_bytes().len) * if (operand.is_constant) row_count else 1;
     var writer: Writer = try .init(arena, row_count, size);
@@ -80,7 +86,8 @@ pub fn replace(arena: std.mem.Allocator, row_count: u32, operands: []const Opera
     var writer: Writer = try .init(arena, row_count, value.all_bytes().len);
     for (0..row_count) |row| {
         if (row % text.block_rows == 0) try interrupt.check();
-        if (matters(rows, row)) try replace_one(&writer, value.bytes_at(row), operands[1].bytes_at(row), operands[2].bytes_at(row));
+        if (matters(rows, row))
+            try replace_one(&writer, value.bytes_at(row), operands[1].bytes_at(row), operands[2].bytes_at(row));
         writer.end_row();
     }
     return writer.finish(.of(.utf8), null);
@@ -153,7 +160,13 @@ fn find_hits(arena: std.mem.Allocator, offsets: []const u32, all: []const u8, pa
 }
 
 /// `repeat(text, count)`.
-pub fn repeat(arena: std.mem.Allocator, data_type: DataType, row_count: u32, operands: []const Operand, rows: ?[]const u8) Error!Column {
+pub fn repeat(
+    arena: std.mem.Allocator,
+    data_type: DataType,
+    row_count: u32,
+    operands: []const Operand,
+    rows: ?[]const u8,
+) Error!Column {
     var writer: Writer = try .init(arena, row_count, 0);
     for (0..row_count) |row| {
         if (row % text.block_rows == 0) try interrupt.check();
@@ -185,7 +198,13 @@ fn put_times(writer: *Writer, bytes: []const u8, count: usize) void {
 pub const Side = enum { left, right };
 
 /// `lpad(text, count, fill)`: cut or filled up to `count` characters.
-pub fn pad(comptime side: Side, arena: std.mem.Allocator, row_count: u32, operands: []const Operand, rows: ?[]const u8) Error!Column {
+pub fn pad(
+    comptime side: Side,
+    arena: std.mem.Allocator,
+    row_count: u32,
+    operands: []const Operand,
+    rows: ?[]const u8,
+) Error!Column {
     var writer: Writer = try .init(arena, row_count, operands[0].all_bytes().len);
     for (0..row_count) |row| {
         if (row % text.block_rows == 0) try interrupt.check();
@@ -342,23 +361,24 @@ test "replace: rows at once as one by one, and a view" {
     const gpa = arena.allocator();
     var prng: std.Random.DefaultPrng = .init(41);
     const random = prng.random();
-    for ([_][]const u8{ "a", "ab", "aa", "", "zz", "é" }) |part| for ([_][]const u8{ "", "x", "yy", "longer than sixteen bytes" }) |other| {
-        var texts: [60][]const u8 = undefined;
-        for (&texts) |*one| {
-            const buffer = try gpa.alloc(u8, random.uintLessThan(usize, 40));
-            for (buffer) |*byte| byte.* = "aab"[random.uintLessThan(usize, 3)];
-            one.* = buffer;
-        }
-        var value = try column_of(gpa, &texts);
-        const varied = try column_of(gpa, &@as([60][]const u8, @splat(part)));
-        const constant = try constant_of(gpa, other);
-        const slow = try replace(gpa, 60, &.{ value, varied, constant }, null);
-        const fast = try replace(gpa, 60, &.{ value, try constant_of(gpa, part), constant }, null);
-        for (0..60) |row| try testing.expectEqualStrings(slow.bytes_at(row), fast.bytes_at(row));
-        value.column = try value.column.view(gpa, 16, 40);
-        const part_of = try replace(gpa, 40, &.{ value, try constant_of(gpa, part), constant }, null);
-        for (0..40) |row| try testing.expectEqualStrings(slow.bytes_at(row + 16), part_of.bytes_at(row));
-    };
+    for ([_][]const u8{ "a", "ab", "aa", "", "zz", "é" }) |part|
+        for ([_][]const u8{ "", "x", "yy", "longer than sixteen bytes" }) |other| {
+            var texts: [60][]const u8 = undefined;
+            for (&texts) |*one| {
+                const buffer = try gpa.alloc(u8, random.uintLessThan(usize, 40));
+                for (buffer) |*byte| byte.* = "aab"[random.uintLessThan(usize, 3)];
+                one.* = buffer;
+            }
+            var value = try column_of(gpa, &texts);
+            const varied = try column_of(gpa, &@as([60][]const u8, @splat(part)));
+            const constant = try constant_of(gpa, other);
+            const slow = try replace(gpa, 60, &.{ value, varied, constant }, null);
+            const fast = try replace(gpa, 60, &.{ value, try constant_of(gpa, part), constant }, null);
+            for (0..60) |row| try testing.expectEqualStrings(slow.bytes_at(row), fast.bytes_at(row));
+            value.column = try value.column.view(gpa, 16, 40);
+            const part_of = try replace(gpa, 40, &.{ value, try constant_of(gpa, part), constant }, null);
+            for (0..40) |row| try testing.expectEqualStrings(slow.bytes_at(row + 16), part_of.bytes_at(row));
+        };
 }
 
 test "join and its separator" {
@@ -367,7 +387,10 @@ test "join and its separator" {
     const gpa = arena.allocator();
     var value = try column_of(gpa, &.{ "a", "garbage", "" });
     const comma = try constant_of(gpa, ", ");
-    try expect_texts(&.{ "a, a", "garbage, garbage", ", " }, try join(false, gpa, .of(.utf8), 3, &.{ value, comma, value }));
+    try expect_texts(
+        &.{ "a, a", "garbage, garbage", ", " },
+        try join(false, gpa, .of(.utf8), 3, &.{ value, comma, value }),
+    );
     value.column.validity = &.{0b101};
     try expect_texts(&.{ "a, a", ", ", ", " }, try join(true, gpa, .of(.utf8), 3, &.{ value, comma, value }));
     try expect_texts(&.{ "a, a", "", ", " }, try join_with_separator(gpa, 3, &.{ comma, value, value }));
@@ -379,7 +402,10 @@ test "pad, repeat, reverse, translate, characters" {
     const gpa = arena.allocator();
     const value = try column_of(gpa, &.{ "abc", "é€", "" });
     const five: [1]i64 align(16) = .{5};
-    const count: Operand = .{ .column = .{ .type = .of(.i64), .row_count = 1, .data = std.mem.sliceAsBytes(&five) }, .is_constant = true };
+    const count: Operand = .{
+        .column = .{ .type = .of(.i64), .row_count = 1, .data = std.mem.sliceAsBytes(&five) },
+        .is_constant = true,
+    };
     const fill = try constant_of(gpa, "xü");
     try expect_texts(&.{ "xüabc", "xüxé€", "xüxüx" }, try pad(.left, gpa, 3, &.{ value, count, fill }, null));
     try expect_texts(&.{ "abcxü", "é€xüx", "xüxüx" }, try pad(.right, gpa, 3, &.{ value, count, fill }, null));
@@ -389,18 +415,39 @@ test "pad, repeat, reverse, translate, characters" {
     // Two bytes so many times, and a slack behind them, are more than 64 bits can say.
     const most: [1]i64 align(16) = .{std.math.maxInt(i64)};
     const large: [1]i64 align(16) = .{2_900_000_000};
-    const long: Operand = .{ .column = .{ .type = .of(.i64), .row_count = 1, .data = std.mem.sliceAsBytes(&large) }, .is_constant = true };
-    const too_often: Operand = .{ .column = .{ .type = .of(.i64), .row_count = 1, .data = std.mem.sliceAsBytes(&most) }, .is_constant = true };
+    const long: Operand = .{
+        .column = .{ .type = .of(.i64), .row_count = 1, .data = std.mem.sliceAsBytes(&large) },
+        .is_constant = true,
+    };
+    const too_often: Operand = .{
+        .column = .{ .type = .of(.i64), .row_count = 1, .data = std.mem.sliceAsBytes(&most) },
+        .is_constant = true,
+    };
     for ([_][]const u8{ "a", "ab", "abc" }) |short| {
-        try testing.expectError(error.OutOfMemory, repeat(gpa, .of(.utf8), 1, &.{ try constant_of(gpa, short), too_often }, null));
-        try testing.expectError(error.OutOfMemory, pad(.left, gpa, 1, &.{ value, too_often, try constant_of(gpa, short) }, null));
-        try testing.expectError(error.OutOfMemory, repeat(gpa, .of(.utf8), 1, &.{ try constant_of(gpa, short), long }, null));
+        try testing.expectError(
+            error.OutOfMemory,
+            repeat(gpa, .of(.utf8), 1, &.{ try constant_of(gpa, short), too_often }, null),
+        );
+        try testing.expectError(
+            error.OutOfMemory,
+            pad(.left, gpa, 1, &.{ value, too_often, try constant_of(gpa, short) }, null),
+        );
+        try testing.expectError(
+            error.OutOfMemory,
+            repeat(gpa, .of(.utf8), 1, &.{ try constant_of(gpa, short), long }, null),
+        );
     }
     try expect_texts(&.{ "cba", "€é", "" }, try reverse(gpa, 3, &value));
     try expect_texts(&.{"kjihgfedcba"}, try reverse(gpa, 1, &try column_of(gpa, &.{"abcdefghijk"})));
-    try expect_texts(&.{ "ac", "b€", "" }, try translate(gpa, 3, &.{ value, try constant_of(gpa, "ébb"), try constant_of(gpa, "b") }, null));
+    try expect_texts(
+        &.{ "ac", "b€", "" },
+        try translate(gpa, 3, &.{ value, try constant_of(gpa, "ébb"), try constant_of(gpa, "b") }, null),
+    );
     const numbers: [4]i32 align(16) = .{ 0x20AC, 'a', 0xD800, -1 };
-    const codes: Operand = .{ .column = .{ .type = .of(.i32), .row_count = 4, .data = std.mem.sliceAsBytes(&numbers) }, .is_constant = false };
+    const codes: Operand = .{
+        .column = .{ .type = .of(.i32), .row_count = 4, .data = std.mem.sliceAsBytes(&numbers) },
+        .is_constant = false,
+    };
     try expect_texts(&.{ "€", "a", "", "" }, try characters(gpa, 4, &codes, &.{0b0011}));
     try testing.expectError(error.OutOfRange, characters(gpa, 4, &codes, &.{0b0111}));
 }

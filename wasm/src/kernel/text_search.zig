@@ -12,12 +12,15 @@ const Error = text.Error;
 /// The number of the character where `part` first stands in `value`; 0 where it does not.
 pub fn position(value: *const Operand, part: *const Operand, out: []i64) Error!void {
     const ascii = try text.is_ascii(&.{value.*});
-    if (part.is_constant and !value.is_constant and part.bytes_at(0).len > 0) return position_constant(ascii, value, part.bytes_at(0), out);
+    if (part.is_constant and !value.is_constant and part.bytes_at(0).len > 0)
+        return position_constant(ascii, value, part.bytes_at(0), out);
     for (out, 0..) |*to, row| {
         if (row % text.block_rows == 0) try interrupt.check();
         const bytes = value.bytes_at(row);
         const wanted = part.bytes_at(row);
-        to.* = if (wanted.len == 0) 1 else if (like.find_bytes(bytes, 0, wanted)) |found| number_at(ascii, bytes, found) else 0;
+        to.* = if (wanted.len == 0)
+            1
+        else if (like.find_bytes(bytes, 0, wanted)) |found| number_at(ascii, bytes, found) else 0;
     }
 }
 
@@ -78,7 +81,13 @@ fn Rows(comptime question: Question) type {
 
 /// LIKE where every row has a pattern and an escape of its own. Rows outside of `rows` match nothing: nobody
 /// asks for them, and what lies under a NULL need not be a pattern.
-pub fn like_patterns(arena: std.mem.Allocator, row_count: u32, operands: []const Operand, rows: ?[]const u8, out: []u8) (Error || error{OutOfRange})!void {
+pub fn like_patterns(
+    arena: std.mem.Allocator,
+    row_count: u32,
+    operands: []const Operand,
+    rows: ?[]const u8,
+    out: []u8,
+) (Error || error{OutOfRange})!void {
     @memset(out, 0);
     var own: Arena = .init(arena);
     defer own.deinit();
@@ -99,12 +108,19 @@ pub fn like_patterns(arena: std.mem.Allocator, row_count: u32, operands: []const
     }
 }
 
-fn compiled(arena: std.mem.Allocator, pattern: []const u8, escape: []const u8) (Error || error{OutOfRange})!like.Matcher {
+fn compiled(
+    arena: std.mem.Allocator,
+    pattern: []const u8,
+    escape: []const u8,
+) (Error || error{OutOfRange})!like.Matcher {
     if (escape.len > 1 or (escape.len == 1 and !std.ascii.isAscii(escape[0]))) {
         interrupt.describe("an escape of LIKE is one character of ASCII, not {s}", .{escape});
         return error.OutOfRange;
     }
-    return like.Matcher.init(arena, pattern, .{ .escape = if (escape.len == 0) null else escape[0] }) catch |err| switch (err) {
+    return like.Matcher.init(arena, pattern, .{ .escape = if (escape.len == 0)
+        null
+    else
+        escape[0] }) catch |err| switch (err) {
         error.OutOfMemory => error.OutOfMemory,
         error.InvalidPattern => {
             interrupt.describe("the LIKE pattern {s} ends in its escape character", .{pattern});
@@ -116,17 +132,24 @@ fn compiled(arena: std.mem.Allocator, pattern: []const u8, escape: []const u8) (
 const Column = @import("../core/column.zig").Column;
 
 const sample: [25]u8 align(16) = "abcgrößeabc\u{20AC}abab\u{20AC}ab".*;
-const sample_column: Column = .{ .type = .of(.utf8), .row_count = 5, .data = &sample, .offsets = &.{ 0, 3, 10, 13, 20, 25 } };
+const sample_column: Column =
+    .{ .type = .of(.utf8), .row_count = 5, .data = &sample, .offsets = &.{ 0, 3, 10, 13, 20, 25 } };
 
 test position {
     const value: Operand = .{ .column = sample_column, .is_constant = false };
     const parts: [5]u8 align(16) = "ab\u{20AC}".*;
     var out: [5]i64 = undefined;
-    const constant: Operand = .{ .column = .{ .type = .of(.utf8), .row_count = 1, .data = &parts, .offsets = &.{ 0, 2 } }, .is_constant = true };
+    const constant: Operand = .{
+        .column = .{ .type = .of(.utf8), .row_count = 1, .data = &parts, .offsets = &.{ 0, 2 } },
+        .is_constant = true,
+    };
     try position(&value, &constant, &out);
     try std.testing.expectEqualSlices(i64, &.{ 1, 0, 1, 2, 2 }, &out);
     // Each row its own part: b, empty, c, empty, empty.
-    const varied: Operand = .{ .column = .{ .type = .of(.utf8), .row_count = 5, .data = &sample, .offsets = &.{ 1, 2, 2, 3, 3, 3 } }, .is_constant = false };
+    const varied: Operand = .{
+        .column = .{ .type = .of(.utf8), .row_count = 5, .data = &sample, .offsets = &.{ 1, 2, 2, 3, 3, 3 } },
+        .is_constant = false,
+    };
     try position(&value, &varied, &out);
     try std.testing.expectEqualSlices(i64, &.{ 2, 1, 3, 1, 1 }, &out);
 }
@@ -134,7 +157,10 @@ test position {
 test ask {
     const value: Operand = .{ .column = sample_column, .is_constant = false };
     const parts: [2]u8 align(16) = "ab".*;
-    const constant: Operand = .{ .column = .{ .type = .of(.utf8), .row_count = 1, .data = &parts, .offsets = &.{ 0, 2 } }, .is_constant = true };
+    const constant: Operand = .{
+        .column = .{ .type = .of(.utf8), .row_count = 1, .data = &parts, .offsets = &.{ 0, 2 } },
+        .is_constant = true,
+    };
     var out: [1]u8 = undefined;
     ask(.contains, &value, &constant, 5, &out);
     try std.testing.expectEqual(0b11101, out[0]);
@@ -150,13 +176,25 @@ test like_patterns {
     const pattern_bytes: [13]u8 align(16) = "a%gr__e%%a_c%".*;
     const escape_bytes: [1]u8 align(16) = "%".*;
     const texts: Operand = .{ .column = sample_column, .is_constant = false };
-    const patterns: Operand = .{ .column = .{ .type = .of(.utf8), .row_count = 5, .data = &pattern_bytes, .offsets = &.{ 0, 2, 8, 9, 12, 13 } }, .is_constant = false };
-    const none: Operand = .{ .column = .{ .type = .of(.utf8), .row_count = 1, .offsets = &.{ 0, 0 } }, .is_constant = true };
-    const percent: Operand = .{ .column = .{ .type = .of(.utf8), .row_count = 1, .data = &escape_bytes, .offsets = &.{ 0, 1 } }, .is_constant = true };
+    const patterns: Operand = .{
+        .column = .{ .type = .of(.utf8), .row_count = 5, .data = &pattern_bytes, .offsets = &.{ 0, 2, 8, 9, 12, 13 } },
+        .is_constant = false,
+    };
+    const none: Operand = .{
+        .column = .{ .type = .of(.utf8), .row_count = 1, .offsets = &.{ 0, 0 } },
+        .is_constant = true,
+    };
+    const percent: Operand = .{
+        .column = .{ .type = .of(.utf8), .row_count = 1, .data = &escape_bytes, .offsets = &.{ 0, 1 } },
+        .is_constant = true,
+    };
     var out: [1]u8 = undefined;
     try like_patterns(std.testing.allocator, 5, &.{ texts, patterns, none }, null, &out);
     try std.testing.expectEqual(0b10111, out[0]);
-    try std.testing.expectError(error.OutOfRange, like_patterns(std.testing.allocator, 5, &.{ texts, patterns, percent }, null, &out));
+    try std.testing.expectError(
+        error.OutOfRange,
+        like_patterns(std.testing.allocator, 5, &.{ texts, patterns, percent }, null, &out),
+    );
     try like_patterns(std.testing.allocator, 5, &.{ texts, patterns, percent }, &.{0b01000}, &out);
     try std.testing.expectEqual(0, out[0]);
 }

@@ -169,7 +169,9 @@ fn read_items(arena: std.mem.Allocator, text: []const u8, items: *std.ArrayList(
                 start = i + 1;
                 try items.append(arena, .{ .letter = Letter.bare(text[i]) orelse return error.InvalidPattern });
             },
-            else => |character| try items.append(arena, .{ .letter = Letter.of(character) orelse return error.InvalidPattern }),
+            else => |character| try items.append(arena, .{
+                .letter = Letter.of(character) orelse return error.InvalidPattern,
+            }),
         }
     }
     if (start < text.len) try items.append(arena, .{ .text = text[start..] });
@@ -246,7 +248,10 @@ const Writer = struct {
     /// At least so many digits, with zeros in front.
     fn number(self: *Writer, value: u32, digits: usize) void {
         if (value < 100 and digits == 2) {
-            self.target[self.end..][0..2].* = .{ '0' + @as(u8, @intCast(value / 10)), '0' + @as(u8, @intCast(value % 10)) };
+            self.target[self.end..][0..2].* = .{
+                '0' + @as(u8, @intCast(value / 10)),
+                '0' + @as(u8, @intCast(value % 10)),
+            };
             self.end += 2;
             return;
         }
@@ -487,7 +492,8 @@ const Reader = struct {
         const start = self.position;
         while (self.position < self.text.len and is_zone(self.text[self.position])) self.position += 1;
         const zone = self.text[start..self.position];
-        return std.ascii.eqlIgnoreCase(zone, "UTC") or std.ascii.eqlIgnoreCase(zone, "GMT") or std.ascii.eqlIgnoreCase(zone, "Etc/UTC");
+        return std.ascii.eqlIgnoreCase(zone, "UTC") or
+            std.ascii.eqlIgnoreCase(zone, "GMT") or std.ascii.eqlIgnoreCase(zone, "Etc/UTC");
     }
 
     fn is_zone(character: u8) bool {
@@ -605,7 +611,8 @@ const Reader = struct {
     fn find_day(self: *const Reader) ?i64 {
         const new_year = calendar.days_of_civil(self.year, 1, 1).?; // of four digits
         switch (self.by) {
-            .nothing, .year, .month_and_day => return calendar.days_of_civil(self.year, self.month, self.day) orelse return null,
+            .nothing, .year, .month_and_day => return calendar.days_of_civil(self.year, self.month, self.day) orelse
+                return null,
             .day_of_year => return new_year + self.day_of_year - 1,
             .iso => {
                 const fourth = calendar.days_of_civil(self.iso_year orelse 1900, 1, 4).?;
@@ -653,7 +660,11 @@ fn at(year: i64, month: i64, day: i64, seconds: i64) i64 {
 test write {
     const moment_of_test = at(2024, 2, 3, 4 * 3600 + 5 * 60 + 6) + 7008;
     try expect_written("2024-02-03 04:05:06.007008", "%Y-%m-%d %H:%M:%S.%f", moment_of_test);
-    try expect_written("24 24 2 3  3 4 04 AM 5 6 007 007008000", "%y %-y %-m %-d %e %-I %I %p %-M %-S %g %n", moment_of_test);
+    try expect_written(
+        "24 24 2 3  3 4 04 AM 5 6 007 007008000",
+        "%y %-y %-m %-d %e %-I %I %p %-M %-S %g %n",
+        moment_of_test,
+    );
     try expect_written("February Feb Feb Saturday Sat 6 6 034 34", "%B %b %h %A %a %w %u %j %-j", moment_of_test);
     try expect_written("2024 05 04 05 +00 UTC 100%", "%G %V %U %W %z %Z 100%%", moment_of_test);
     try expect_written("2024-02-03 04:05:06|2024-02-03|04:05:06|04:05:06", "%c|%x|%X|%T", moment_of_test);
@@ -706,11 +717,18 @@ test "what is written can be read" {
     defer arena.deinit();
     var prng: std.Random.DefaultPrng = .init(31);
     const random = prng.random();
-    for ([_][]const u8{ "%Y-%m-%d %H:%M:%S.%f", "%G %V %u %I %p %M %S %f", "%Y %j %T %n", "%A %d %B %Y %-H %-M %-S %f", "%Y %W %w %X.%f" }) |text| {
+    for ([_][]const u8{
+        "%Y-%m-%d %H:%M:%S.%f",
+        "%G %V %u %I %p %M %S %f",
+        "%Y %j %T %n",
+        "%A %d %B %Y %-H %-M %-S %f",
+        "%Y %W %w %X.%f",
+    }) |text| {
         const format = try Format.init(arena.allocator(), text);
         const target = try arena.allocator().alloc(u8, format.size_max());
         for (0..500) |_| {
-            const ticks = at(1, 1, 1, 0) + random.uintLessThan(u32, 3_652_059) * moment.day_microseconds + random.intRangeLessThan(i64, 0, moment.day_microseconds);
+            const ticks = at(1, 1, 1, 0) + random.uintLessThan(u32, 3_652_059) * moment.day_microseconds +
+                random.intRangeLessThan(i64, 0, moment.day_microseconds);
             const size = write(&format, ticks, false, "", target);
             try testing.expectEqual(ticks, parse(&format, target[0..size]).?.timestamp().?);
         }

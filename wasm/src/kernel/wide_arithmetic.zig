@@ -154,6 +154,17 @@ fn one(operand: Operand, row: usize) i128 {
 }
 
 test "products of halves" {
-    const edges = [_]i64{ 0, 1, -1, 2, -2, std.math.maxInt(i64), std.math.minInt(i64), std.math.maxInt(u32), -std.math.maxInt(u32), 1 << 32 };
+    const edges = [_]i64{
+        0,
+        1,
+        -1,
+        2,
+        -2,
+        std.math.maxInt(i64),
+        std.math.minInt(i64),
+        std.math.maxInt(u32),
+        -std.math.maxInt(u32),
+        1 << 32,
+    };
     for (edges) |a| for (edges) |b| try testing.expectEqual(@as(i128, a) * b, product(a, b));
 }

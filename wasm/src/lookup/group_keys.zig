@@ -82,7 +82,12 @@ pub const Packing = struct {
     }
 
     /// The keys of the chosen rows as words. A key that is alone is not NULL in any of them.
-    pub fn words(self: *const Packing, arena: std.mem.Allocator, columns: []const Column, rows: *const Rows) error{OutOfMemory}!Words {
+    pub fn words(
+        self: *const Packing,
+        arena: std.mem.Allocator,
+        columns: []const Column,
+        rows: *const Rows,
+    ) error{OutOfMemory}!Words {
         if (columns.len == 1 and self.form == .pair) return wide_words(arena, &columns[0], rows);
         if (self.form == .integer) return .{ .a = @ptrCast(try rows_module.integers(arena, &columns[0], rows, 0)) };
         const count = rows.count();
@@ -139,12 +144,21 @@ fn flag_nulls(flags: []u32, column: *const Column, rows: *const Rows, index: u5)
 }
 
 /// Adds a key to the words, 0 where it is NULL; false when a text is too long.
-fn add_word(arena: std.mem.Allocator, column: *const Column, rows: *const Rows, target: []u64, shift: u6) error{OutOfMemory}!bool {
+fn add_word(
+    arena: std.mem.Allocator,
+    column: *const Column,
+    rows: *const Rows,
+    target: []u64,
+    shift: u6,
+) error{OutOfMemory}!bool {
     switch (column.type.layout()) {
         .none => {},
         .bits, .i8, .i16, .i32, .i64, .u8, .u16, .u32, .u64 => {
             const values = try rows_module.integers(arena, column, rows, 0);
-            const kept: u64 = if (bit_count(column.type).? == 64) std.math.maxInt(u64) else (@as(u64, 1) << @intCast(bit_count(column.type).?)) - 1;
+            const kept: u64 = if (bit_count(column.type).? == 64)
+                std.math.maxInt(u64)
+            else
+                (@as(u64, 1) << @intCast(bit_count(column.type).?)) - 1;
             for (target, values) |*word, value| word.* |= (@as(u64, @bitCast(value)) & kept) << shift;
         },
         .f64 => for (target, try rows_module.floats(arena, column, rows, 0)) |*word, value| {
@@ -168,7 +182,8 @@ fn add_word(arena: std.mem.Allocator, column: *const Column, rows: *const Rows, 
             const row = if (rows.rows) |chosen| chosen[i] else i;
             if (!column.is_valid(row)) continue;
             var bytes: [8]u8 = @splat(0);
-            for (bytes[0..column.type.width], column.data[row * column.type.width ..][0..column.type.width]) |*to, byte| to.* = byte;
+            for (bytes[0..column.type.width], column.data[row * column.type.width ..][0..column.type.width]) |*to, byte|
+                to.* = byte;
             word.* |= std.mem.readInt(u64, &bytes, .little) << shift;
         },
         .i128, .list, .structure => unreachable, // they have no place in a word
@@ -286,7 +301,8 @@ pub fn values_equal(a: *const Column, a_row: usize, b: *const Column, b_row: usi
         .bits => return bitmap.get(a.data.ptr, a_row) == bitmap.get(b.data.ptr, b_row),
         .bytes => return same_bytes(a.bytes_at(a_row), b.bytes_at(b_row)),
         .fixed => {
-            if (a.type.tag == .interval) return Span.of(a.values(Interval)[a_row]).equal(.of(b.values(Interval)[b_row]));
+            if (a.type.tag == .interval)
+                return Span.of(a.values(Interval)[a_row]).equal(.of(b.values(Interval)[b_row]));
             const size: usize = @intCast(a.type.value_size());
             return same_bytes(a.data[a_row * size ..][0..size], b.data[b_row * size ..][0..size]);
         },

@@ -163,7 +163,13 @@ pub const GroupTable = struct {
     }
 
     /// Writes the group of each of `rows` (null: all) of the key columns to `groups`.
-    pub fn find_or_add(self: *GroupTable, arena: std.mem.Allocator, columns: []const Column, rows: ?[]const u32, groups: []u32) Error!void {
+    pub fn find_or_add(
+        self: *GroupTable,
+        arena: std.mem.Allocator,
+        columns: []const Column,
+        rows: ?[]const u32,
+        groups: []u32,
+    ) Error!void {
         assert(columns.len == self.keys.len);
         assert(groups.len == if (rows) |chosen| chosen.len else columns[0].row_count);
         self.fresh.clearRetainingCapacity();
@@ -171,7 +177,9 @@ pub const GroupTable = struct {
         try self.fresh.ensureTotalCapacity(self.gpa, groups.len);
         if (columns.len == 1 and columns[0].coded != null) return self.find_coded(arena, &columns[0], rows, groups);
         const chunk: Chunk = .{ .columns = columns, .rows = rows, .groups = groups };
-        if (columns.len == 1 and self.mode != .general and (columns[0].validity != null or columns[0].type.tag == .null)) {
+        if (columns.len == 1 and self.mode != .general and
+            (columns[0].validity != null or columns[0].type.tag == .null))
+        {
             try self.find_beside_null(arena, chunk);
         } else {
             try self.find(arena, chunk);
@@ -192,7 +200,11 @@ pub const GroupTable = struct {
         }
 
         fn decoded(self: Chunk, arena: std.mem.Allocator) Error!Chunk {
-            return .{ .columns = try group_keys.decoded(arena, self.columns), .rows = self.rows, .groups = self.groups };
+            return .{
+                .columns = try group_keys.decoded(arena, self.columns),
+                .rows = self.rows,
+                .groups = self.groups,
+            };
         }
 
         fn as_rows(self: Chunk) Rows {
@@ -281,7 +293,13 @@ pub const GroupTable = struct {
     /// Stands for a group that is being looked for. No table has so many.
     const sought: u32 = empty - 1;
 
-    fn find_coded(self: *GroupTable, arena: std.mem.Allocator, column: *const Column, rows: ?[]const u32, groups: []u32) Error!void {
+    fn find_coded(
+        self: *GroupTable,
+        arena: std.mem.Allocator,
+        column: *const Column,
+        rows: ?[]const u32,
+        groups: []u32,
+    ) Error!void {
         const coded = column.coded.?;
         if (self.code_groups.id != coded.id) {
             try self.code_groups.groups.resize(self.gpa, coded.dictionary.row_count);
@@ -338,7 +356,12 @@ pub const GroupTable = struct {
     }
 
     /// Looks up entries as if they were rows.
-    fn find_entries(self: *GroupTable, arena: std.mem.Allocator, coded: *const column_module.Coded, entries: []const u32) Error!void {
+    fn find_entries(
+        self: *GroupTable,
+        arena: std.mem.Allocator,
+        coded: *const column_module.Coded,
+        entries: []const u32,
+    ) Error!void {
         if (entries.len == 0) return;
         const groups = try arena.alloc(u32, entries.len);
         try self.find(arena, .{ .columns = (&coded.dictionary)[0..1], .rows = entries, .groups = groups });
@@ -429,18 +452,34 @@ pub const GroupTable = struct {
     ///
     /// Most rows find their group in the first slot they look at. So a block of rows looks there, without a
     /// branch, and notes those that did not find it; these then search on, one by one and in order.
-    fn find_slots(self: *GroupTable, comptime Entry: type, slots: *Slots(Entry), reader: anytype, chunk: Chunk) Error!void {
+    fn find_slots(
+        self: *GroupTable,
+        comptime Entry: type,
+        slots: *Slots(Entry),
+        reader: anytype,
+        chunk: Chunk,
+    ) Error!void {
         var missed: [block_rows]u32 = undefined;
         var start: usize = 0;
         while (start < chunk.groups.len) : (start += block_rows) {
             const end = @min(start + block_rows, chunk.groups.len);
-            const count = look_up(Entry, slots.entries, slots.shift(), reader, start, chunk.groups[start..end], &missed);
-            for (missed[0..count]) |i| chunk.groups[i] = try self.search(Entry, slots, reader, reader.key(i), i, chunk.row(i));
+            const count =
+                look_up(Entry, slots.entries, slots.shift(), reader, start, chunk.groups[start..end], &missed);
+            for (missed[0..count]) |i|
+                chunk.groups[i] = try self.search(Entry, slots, reader, reader.key(i), i, chunk.row(i));
         }
     }
 
     /// A function of its own, so that everything it needs is in registers.
-    noinline fn look_up(comptime Entry: type, entries: []const Entry, shift: u6, reader: anytype, start: usize, groups: []u32, missed: *[block_rows]u32) usize {
+    noinline fn look_up(
+        comptime Entry: type,
+        entries: []const Entry,
+        shift: u6,
+        reader: anytype,
+        start: usize,
+        groups: []u32,
+        missed: *[block_rows]u32,
+    ) usize {
         const own = reader;
         var count: usize = 0;
         for (groups, start..) |*group, i| {
@@ -463,21 +502,30 @@ pub const GroupTable = struct {
         while (start < chunk.groups.len) : (start += block_rows) {
             const groups = chunk.groups[start..@min(start + block_rows, chunk.groups.len)];
             texts.read_keys(start, keys[0..groups.len]);
-            var counts = look_up_texts(self.pairs.entries, self.pairs.shift(), keys[0..groups.len], groups, &missed, &doubtful);
+            var counts =
+                look_up_texts(self.pairs.entries, self.pairs.shift(), keys[0..groups.len], groups, &missed, &doubtful);
             for (doubtful[0..counts.doubtful]) |i| {
                 if (texts.same(start + i, groups[i])) continue;
                 missed[counts.missed] = i;
                 counts.missed += 1;
             }
             for (missed[0..counts.missed]) |i| {
-                groups[i] = try self.search(Pair, &self.pairs, texts, keys[i], @intCast(start + i), chunk.row(start + i));
+                groups[i] =
+                    try self.search(Pair, &self.pairs, texts, keys[i], @intCast(start + i), chunk.row(start + i));
             }
         }
     }
 
     const TextCounts = struct { missed: usize, doubtful: usize };
 
-    noinline fn look_up_texts(entries: []const Pair, shift: u6, keys: []const Pair, groups: []u32, missed: *[block_rows]u32, doubtful: *[block_rows]u32) TextCounts {
+    noinline fn look_up_texts(
+        entries: []const Pair,
+        shift: u6,
+        keys: []const Pair,
+        groups: []u32,
+        missed: *[block_rows]u32,
+        doubtful: *[block_rows]u32,
+    ) TextCounts {
         var counts: TextCounts = .{ .missed = 0, .doubtful = 0 };
         for (groups, keys, 0..) |*group, key, i| {
             const entry = entries[@intCast(key.hash() >> shift)];
@@ -491,7 +539,15 @@ pub const GroupTable = struct {
         return counts;
     }
 
-    fn search(self: *GroupTable, comptime Entry: type, slots: *Slots(Entry), reader: anytype, key: Entry, i: u32, row: u32) Error!u32 {
+    fn search(
+        self: *GroupTable,
+        comptime Entry: type,
+        slots: *Slots(Entry),
+        reader: anytype,
+        key: Entry,
+        i: u32,
+        row: u32,
+    ) Error!u32 {
         const entries = slots.entries;
         var slot: usize = @intCast(key.hash() >> slots.shift());
         while (true) : (slot = (slot + 1) & (entries.len - 1)) {
@@ -612,7 +668,8 @@ test "NULL, NaN and zero are one group each" {
     defer arena.deinit();
     const nan = std.math.nan(f64);
     const values: [8]f64 align(16) = .{ 0, -0.0, nan, -nan, 1, 5, 7, 0 };
-    const column: Column = .{ .type = .of(.f64), .row_count = 8, .validity = &.{0b1001_1111}, .data = std.mem.sliceAsBytes(&values) };
+    const column: Column =
+        .{ .type = .of(.f64), .row_count = 8, .validity = &.{0b1001_1111}, .data = std.mem.sliceAsBytes(&values) };
     var groups: [8]u32 = undefined;
     try table.find_or_add(arena.allocator(), &.{column}, &.{ 0, 1, 2, 3, 4, 5, 6, 7 }, &groups);
     try testing.expectEqual(groups[0], groups[1]);
@@ -637,7 +694,8 @@ test "texts of every length, and those that share words" {
         var many: [81]u32 = undefined;
         many[0] = 0;
         for (many[1..], 0..) |*offset, i| offset.* = many[i] + @as(u32, @intCast(i % count));
-        const texts: Column = .{ .type = .of(.utf8), .row_count = 2 * count, .data = bytes[0..many[2 * count]], .offsets = &many };
+        const texts: Column =
+            .{ .type = .of(.utf8), .row_count = 2 * count, .data = bytes[0..many[2 * count]], .offsets = &many };
         var buffer: [80]u32 = undefined;
         const groups = buffer[0 .. 2 * count];
         try table.find_or_add(arena.allocator(), &.{texts}, null, groups);
@@ -662,7 +720,8 @@ test "several keys in a word, in a pair, and in neither" {
     const doubles: [6]f64 align(16) = .{ 0.0, 0.5, 0.0, -0.0, 0.0, 1 };
     const text: [24]u8 align(16) = "abababaverylongtextababx".*;
     const short: Column = .{ .type = .of(.utf8), .row_count = 6, .data = &text, .offsets = &.{ 0, 2, 4, 6, 6, 6, 6 } };
-    const long: Column = .{ .type = .of(.utf8), .row_count = 6, .data = &text, .offsets = &.{ 0, 2, 4, 6, 19, 21, 23 } };
+    const long: Column =
+        .{ .type = .of(.utf8), .row_count = 6, .data = &text, .offsets = &.{ 0, 2, 4, 6, 19, 21, 23 } };
     const a = plain_column(i16, .i16, &small);
     var b = plain_column(i32, .date, &dates);
     const c = plain_column(f64, .f64, &doubles);
@@ -728,14 +787,28 @@ test "codes of a dictionary and the values themselves give the same groups" {
     var prng: std.Random.DefaultPrng = .init(11);
     const random = prng.random();
     // An entry that stands there twice, an empty one, and some too long for a word.
-    const entries = [_][]const u8{ "a", "", "seven77", "a", "a text of more than sixteen bytes", "eight888", "another text of more than sixteen bytes" };
+    const entries = [_][]const u8{
+        "a",
+        "",
+        "seven77",
+        "a",
+        "a text of more than sixteen bytes",
+        "eight888",
+        "another text of more than sixteen bytes",
+    };
     const count = 300;
-    for ([_]bool{ false, true }) |has_nulls| for ([_]usize{ 3, entries.len }) |entry_count| for ([_]bool{ false, true }) |beside| {
+    for ([_]bool{
+        false,
+        true,
+    }) |has_nulls| for ([_]usize{ 3, entries.len }) |entry_count| for ([_]bool{ false, true }) |beside| {
         var dictionary: ColumnBuilder = try .init(arena.allocator(), .of(.utf8));
         for (entries[0..entry_count]) |text| {
             const data = try arena.allocator().alignedAlloc(u8, .@"16", text.len);
             @memcpy(data, text);
-            const one: Column = .{ .type = .of(.utf8), .row_count = 1, .data = data, .offsets = &.{ 0, @intCast(text.len) } };
+            const one: Column = .{ .type = .of(.utf8), .row_count = 1, .data = data, .offsets = &.{
+                0,
+                @intCast(text.len),
+            } };
             try dictionary.append_range(&one, 0, 1);
         }
         const types: []const schema.DataType = if (beside) &.{ .of(.utf8), .of(.i64) } else &.{.of(.utf8)};
@@ -750,8 +823,15 @@ test "codes of a dictionary and the values themselves give the same groups" {
             random.bytes(bits);
             const numbers = try arena.allocator().alignedAlloc(i64, .@"16", count);
             for (numbers) |*number| number.* = random.uintLessThan(u8, 3);
-            const coded: column_module.Coded = .{ .codes = codes, .dictionary = try dictionary.finish(arena.allocator()), .id = round / 2 + 1 };
-            const text: Column = .{ .type = .of(.utf8), .row_count = count, .validity = if (has_nulls) bits else null, .coded = &coded };
+            const coded: column_module.Coded = .{
+                .codes = codes,
+                .dictionary = try dictionary.finish(arena.allocator()),
+                .id = round / 2 + 1,
+            };
+            const text: Column = .{ .type = .of(.utf8), .row_count = count, .validity = if (has_nulls)
+                bits
+            else
+                null, .coded = &coded };
             const columns: []const Column = if (beside) &.{ text, plain_column(i64, .i64, numbers) } else &.{text};
             const rows = try arena.allocator().alloc(u32, count / 2);
             for (rows, 0..) |*row, i| row.* = @intCast(i * 2 + 1);
@@ -759,11 +839,17 @@ test "codes of a dictionary and the values themselves give the same groups" {
             var groups: [2][count]u32 = undefined;
             const size = if (chosen) |some| some.len else count;
             try coded_table.find_or_add(arena.allocator(), columns, chosen, groups[0][0..size]);
-            try plain_table.find_or_add(arena.allocator(), try group_keys.decoded(arena.allocator(), columns), chosen, groups[1][0..size]);
+            try plain_table.find_or_add(
+                arena.allocator(),
+                try group_keys.decoded(arena.allocator(), columns),
+                chosen,
+                groups[1][0..size],
+            );
             try testing.expectEqual(plain_table.count, coded_table.count);
             const keys = try coded_table.key_columns(arena.allocator());
             const wanted = try plain_table.key_columns(arena.allocator());
-            for (groups[0][0..size], groups[1][0..size]) |a, b| try testing.expect(group_keys.rows_equal(keys, a, wanted, b));
+            for (groups[0][0..size], groups[1][0..size]) |a, b|
+                try testing.expect(group_keys.rows_equal(keys, a, wanted, b));
         }
     };
 }

@@ -388,7 +388,13 @@ pub const Slots = struct {
         return self.slots.len * @sizeOf(Slot) + order_len * @sizeOf(u32);
     }
 
-    fn insert_all(self: *Slots, source: anytype, entries: *const Entries, slot_of: []u32, filter: ?*BlockFilter) Error!void {
+    fn insert_all(
+        self: *Slots,
+        source: anytype,
+        entries: *const Entries,
+        slot_of: []u32,
+        filter: ?*BlockFilter,
+    ) Error!void {
         var own: [block_rows]u64 = undefined;
         // Slots are emptied just before they are needed, while they are in the cache.
         var emptied: usize = 0;
@@ -414,7 +420,8 @@ pub const Slots = struct {
         const hash = source.hash(word);
         var walk: Walk = .init(hash, self.slots.len);
         while (true) : (walk.step(self.slots.len)) {
-            if (walk.position >= emptied.*) self.empty_until(emptied, (walk.position | (line_slots - 1)) + Entries.part_slots);
+            if (walk.position >= emptied.*)
+                self.empty_until(emptied, (walk.position | (line_slots - 1)) + Entries.part_slots);
             const slot = &self.slots[walk.position];
             if (slot.count == 0) {
                 slot.* = .{ .word = word, .place = row, .count = 1 };
@@ -526,7 +533,13 @@ const TestSource = struct {
     }
 };
 
-fn expect_found(given: []const u64, asked: []const u64, places: []const u32, counts: ?[]const u32, order: ?[]const u32) !void {
+fn expect_found(
+    given: []const u64,
+    asked: []const u64,
+    places: []const u32,
+    counts: ?[]const u32,
+    order: ?[]const u32,
+) !void {
     for (asked, places, 0..) |word, place, i| {
         var matches: u32 = 0;
         for (given, 0..) |stored, row| {
@@ -535,7 +548,8 @@ fn expect_found(given: []const u64, asked: []const u64, places: []const u32, cou
             try testing.expectEqual(row, found);
             matches += 1;
         }
-        if (matches == 0) try testing.expectEqual(none, place) else if (counts) |numbers| try testing.expectEqual(matches, numbers[i]);
+        if (matches == 0) try testing.expectEqual(none, place) else if (counts) |numbers|
+            try testing.expectEqual(matches, numbers[i]);
     }
 }
 
@@ -558,7 +572,10 @@ fn expect_both(given: []const u64, asked: []const u64, domain: u64) !void {
             if (dense.unique) for (answer) |*place| {
                 place.* = if (place.* == none) none else rows[place.*];
             };
-            try expect_found(given, asked, answer, if (dense.unique) null else &counts, if (dense.unique) null else rows);
+            try expect_found(given, asked, answer, if (dense.unique)
+                null
+            else
+                &counts, if (dense.unique) null else rows);
         }
     }
     for ([_]bool{ false, true }) |poor| {

@@ -71,7 +71,15 @@ pub const Packing = struct {
         return .{ .values = keys[0].values(T).ptr + start, .base = self.parts[0].base };
     }
 
-    inline fn pack_part(self: *const Packing, comptime layout: Layout, part: Part, key: *const Column, first: bool, rows: anytype, words: []u64) void {
+    inline fn pack_part(
+        self: *const Packing,
+        comptime layout: Layout,
+        part: Part,
+        key: *const Column,
+        first: bool,
+        rows: anytype,
+        words: []u64,
+    ) void {
         if (self.nulls) return pack_nullable(layout, part, key, first, rows, words);
         if (first and self.parts.len == 1) return pack_only(layout, part, key, rows, words);
         if (first) @memset(words, 0);
@@ -168,7 +176,14 @@ fn pack_next(comptime layout: Layout, part: Part, key: *const Column, rows: anyt
     }
 }
 
-fn pack_nullable(comptime layout: Layout, part: Part, key: *const Column, first: bool, rows: anytype, words: []u64) void {
+fn pack_nullable(
+    comptime layout: Layout,
+    part: Part,
+    key: *const Column,
+    first: bool,
+    rows: anytype,
+    words: []u64,
+) void {
     for (words, 0..) |*word, i| {
         const before = if (first) 0 else word.*;
         const valid = key.is_valid(rows.at(i));
@@ -223,11 +238,13 @@ test "bounds: extremes, keys outside of them, NULL as a value" {
     try testing.expectEqual(null, try Packing.init(arena.allocator(), &.{ whole, whole }, false));
 
     const narrow: [3]i32 align(16) = .{ -5, 100, 7 };
-    const column: Column = .{ .type = .of(.i32), .row_count = 3, .validity = &.{0b101}, .data = std.mem.sliceAsBytes(&narrow) };
+    const column: Column =
+        .{ .type = .of(.i32), .row_count = 3, .validity = &.{0b101}, .data = std.mem.sliceAsBytes(&narrow) };
     const bounded = (try Packing.init(arena.allocator(), &.{column}, true)).?;
     try testing.expectEqual(14, bounded.domain);
     const probing: [4]i32 align(16) = .{ -6, -5, 7, 8 };
-    const probe: Column = .{ .type = .of(.i32), .row_count = 4, .validity = &.{0b0111}, .data = std.mem.sliceAsBytes(&probing) };
+    const probe: Column =
+        .{ .type = .of(.i32), .row_count = 4, .validity = &.{0b0111}, .data = std.mem.sliceAsBytes(&probing) };
     const outside = std.math.maxInt(u64);
     var words: [4]u64 = undefined;
     bounded.pack(&.{probe}, .{ .from = 0 }, &words);

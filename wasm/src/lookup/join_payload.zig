@@ -28,14 +28,28 @@ pub const Payload = struct {
 
     /// Makes the column ready, whose rows `builder` holds. `order`: rows by place, or null. What is
     /// narrow has no values in `column` any more. Without memory for it the column stays as it is.
-    pub fn prepare(self: *Payload, gpa: std.mem.Allocator, arena: std.mem.Allocator, builder: *ColumnBuilder, column: *Column, order: ?[]const u32) Error!void {
+    pub fn prepare(
+        self: *Payload,
+        gpa: std.mem.Allocator,
+        arena: std.mem.Allocator,
+        builder: *ColumnBuilder,
+        column: *Column,
+        order: ?[]const u32,
+    ) Error!void {
         self.prepare_in(gpa, arena, builder, column, order) catch |failure| switch (failure) {
             error.OutOfMemory => self.state = .refused,
             error.Cancelled, error.TooLarge => return failure,
         };
     }
 
-    fn prepare_in(self: *Payload, gpa: std.mem.Allocator, arena: std.mem.Allocator, builder: *ColumnBuilder, column: *Column, order: ?[]const u32) Error!void {
+    fn prepare_in(
+        self: *Payload,
+        gpa: std.mem.Allocator,
+        arena: std.mem.Allocator,
+        builder: *ColumnBuilder,
+        column: *Column,
+        order: ?[]const u32,
+    ) Error!void {
         if (try Narrow.init(gpa, column, order)) |narrow| {
             self.narrow = narrow;
             builder.deinit();
@@ -58,7 +72,13 @@ pub const Payload = struct {
     }
 
     /// Rows of the column by their places. `order` as above: a column that was refused still needs it.
-    pub fn take(self: *const Payload, arena: std.mem.Allocator, column: *const Column, places: []const u32, order: ?[]const u32) Error!Column {
+    pub fn take(
+        self: *const Payload,
+        arena: std.mem.Allocator,
+        column: *const Column,
+        places: []const u32,
+        order: ?[]const u32,
+    ) Error!Column {
         if (self.narrow) |*narrow| return narrow.take(arena, column.type, places);
         const rows = if (self.state == .prepared) null else order;
         return column_builder.take_rows(arena, column, if (rows) |by_place| blk: {
@@ -84,7 +104,9 @@ const Narrow = struct {
                 const values = column.values(T);
                 const least = reduce.min(T, values, null).?;
                 const range = bits_of(T, reduce.max(T, values, null).?) -% bits_of(T, least);
-                const width: u8 = if (range <= std.math.maxInt(u8)) 1 else if (range <= std.math.maxInt(u16)) 2 else if (range <= std.math.maxInt(u32)) 4 else 8;
+                const width: u8 = if (range <= std.math.maxInt(u8))
+                    1
+                else if (range <= std.math.maxInt(u16)) 2 else if (range <= std.math.maxInt(u32)) 4 else 8;
                 if (width >= @sizeOf(T)) return null;
                 const data = try gpa.alignedAlloc(u8, .fromByteUnits(column_module.alignment), values.len * width);
                 errdefer gpa.free(data);
@@ -99,21 +121,34 @@ const Narrow = struct {
         }
     }
 
-    fn fill(self: *const Narrow, comptime T: type, comptime N: type, values: []const T, order: ?[]const u32) interrupt.Error!void {
+    fn fill(
+        self: *const Narrow,
+        comptime T: type,
+        comptime N: type,
+        values: []const T,
+        order: ?[]const u32,
+    ) interrupt.Error!void {
         const narrow: [*]N = @ptrCast(self.data.ptr);
         var start: usize = 0;
         while (start < values.len) : (start += interrupt.block_rows) {
             try interrupt.check();
             const end = @min(values.len, start + interrupt.block_rows);
             if (order) |rows| {
-                for (narrow[start..end], rows[start..end]) |*to, row| to.* = @truncate(bits_of(T, values.ptr[row]) -% self.base);
+                for (narrow[start..end], rows[start..end]) |*to, row|
+                    to.* = @truncate(bits_of(T, values.ptr[row]) -% self.base);
             } else {
-                for (narrow[start..end], values[start..end]) |*to, value| to.* = @truncate(bits_of(T, value) -% self.base);
+                for (narrow[start..end], values[start..end]) |*to, value|
+                    to.* = @truncate(bits_of(T, value) -% self.base);
             }
         }
     }
 
-    fn take(self: *const Narrow, arena: std.mem.Allocator, data_type: schema.DataType, places: []const u32) Error!Column {
+    fn take(
+        self: *const Narrow,
+        arena: std.mem.Allocator,
+        data_type: schema.DataType,
+        places: []const u32,
+    ) Error!Column {
         const size: usize = @intCast(data_type.value_size());
         const data = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), places.len * size);
         switch (size) {
@@ -142,14 +177,25 @@ inline fn bits_of(comptime T: type, value: T) u64 {
 
 const testing = std.testing;
 
-fn expect_taken(comptime T: type, tag: schema.TypeTag, values: []const T, validity: ?[]const u8, order: ?[]const u32, width: ?u8) !void {
+fn expect_taken(
+    comptime T: type,
+    tag: schema.TypeTag,
+    values: []const T,
+    validity: ?[]const u8,
+    order: ?[]const u32,
+    width: ?u8,
+) !void {
     var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const data = try arena.allocator().alignedAlloc(u8, .@"16", values.len * @sizeOf(T));
     @memcpy(data, std.mem.sliceAsBytes(values));
     var builder: ColumnBuilder = try .init(testing.allocator, .of(tag));
     defer builder.deinit();
-    try builder.append_range(&.{ .type = .of(tag), .row_count = @intCast(values.len), .validity = validity, .data = data }, 0, @intCast(values.len));
+    try builder.append_range(
+        &.{ .type = .of(tag), .row_count = @intCast(values.len), .validity = validity, .data = data },
+        0,
+        @intCast(values.len),
+    );
     var column = try builder.finish(arena.allocator());
     const places: [7]u32 = .{ 3, 0, 1, 2, 2, 3, 0 };
     var payload: Payload = .{};
@@ -171,9 +217,11 @@ test "columns give the same rows before and after they are prepared" {
     for ([_]?[]const u32{ null, &.{ 2, 0, 3, 1 } }) |order| {
         try expect_taken(i64, .i64, &.{ -5, 250, 7, 0 }, null, order, 1);
         try expect_taken(i64, .i64, &.{ -5, 251, 7, 0 }, null, order, 2);
-        try expect_taken(i64, .i64, &.{ std.math.minInt(i64), std.math.minInt(i64) + 70_000, std.math.minInt(i64) + 1, std.math.minInt(i64) }, null, order, 4);
+        try expect_taken(i64, .i64, &.{ std.math.minInt(i64), std.math.minInt(i64) +
+            70_000, std.math.minInt(i64) + 1, std.math.minInt(i64) }, null, order, 4);
         try expect_taken(i64, .i64, &.{ std.math.minInt(i64), std.math.maxInt(i64), 0, -1 }, null, order, null);
-        try expect_taken(u64, .u64, &.{ std.math.maxInt(u64), std.math.maxInt(u64) - 3, std.math.maxInt(u64) - 300, std.math.maxInt(u64) }, null, order, 2);
+        try expect_taken(u64, .u64, &.{ std.math.maxInt(u64), std.math.maxInt(u64) -
+            3, std.math.maxInt(u64) - 300, std.math.maxInt(u64) }, null, order, 2);
         try expect_taken(i32, .i32, &.{ -70_000, 1, 5, 60_000 }, null, order, null);
         try expect_taken(i32, .i32, &.{ 9, 9, 9, 9 }, null, order, 1);
         try expect_taken(i16, .i16, &.{ -100, 100, 0, 1 }, null, order, 1);

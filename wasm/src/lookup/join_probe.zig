@@ -123,7 +123,13 @@ pub const Block = struct {
     }
 
     /// Words and hashes of the block's rows. Where there is a filter, only rows that it lets through stay.
-    pub fn hash(self: *Block, words: anytype, comptime hash_of: fn (u64) callconv(.@"inline") u64, filter: ?*const BlockFilter, use: *FilterUse) void {
+    pub fn hash(
+        self: *Block,
+        words: anytype,
+        comptime hash_of: fn (u64) callconv(.@"inline") u64,
+        filter: ?*const BlockFilter,
+        use: *FilterUse,
+    ) void {
         for (self.hashes[0..self.count], 0..) |*to, i| to.* = hash_of(words.at(i));
         const wanted = filter orelse {
             for (self.words[0..self.count], 0..) |*to, i| to.* = words.at(i);
@@ -215,7 +221,10 @@ test "blocks and places follow the mask" {
             }
             var part: [block_rows / 8]u8 = undefined;
             for (block.words[0..block.count], 0..) |word, i| bitmap.fill_range(&part, i, 1, word != 0);
-            if (block.listed) block.scatter_bits(&part, bits) else @memcpy(bits[block.start / 8 ..][0..bitmap.size(block.count)], part[0..bitmap.size(block.count)]);
+            if (block.listed) block.scatter_bits(&part, bits) else @memcpy(
+                bits[block.start / 8 ..][0..bitmap.size(block.count)],
+                part[0..bitmap.size(block.count)],
+            );
         }
         bitmap.combine(.@"and", bits, bits, mask);
         found.close(if (percent == null) null else mask);

@@ -99,7 +99,13 @@ pub const JoinTable = struct {
     filter: ?BlockFilter = null,
 
     /// `key_columns`: for each key the column that it is, or null.
-    pub fn create(gpa: std.mem.Allocator, fields: []const Field, key_types: []const DataType, key_columns: []const ?u32, options: Options) Error!*JoinTable {
+    pub fn create(
+        gpa: std.mem.Allocator,
+        fields: []const Field,
+        key_types: []const DataType,
+        key_columns: []const ?u32,
+        options: Options,
+    ) Error!*JoinTable {
         assert(key_types.len == key_columns.len);
         const self = try gpa.create(JoinTable);
         errdefer gpa.destroy(self);
@@ -107,7 +113,8 @@ pub const JoinTable = struct {
         errdefer self.deinit();
         const arena = self.arena.allocator();
         const owned = try arena.alloc(Field, fields.len);
-        for (owned, fields) |*to, from| to.* = .{ .name = try arena.dupe(u8, from.name), .type = try from.type.clone(arena) };
+        for (owned, fields) |*to, from|
+            to.* = .{ .name = try arena.dupe(u8, from.name), .type = try from.type.clone(arena) };
         self.fields = owned;
         const types = try arena.alloc(DataType, key_types.len);
         for (types, key_types) |*to, from| to.* = try from.clone(arena);
@@ -189,7 +196,14 @@ pub const JoinTable = struct {
     // ---- building ----
 
     /// Keeps the selected rows of a chunk; `selection` null: all of them.
-    pub fn push(self: *JoinTable, arena: std.mem.Allocator, columns: []const Column, keys: []const Column, row_count: u32, selection: ?[]const u8) Error!void {
+    pub fn push(
+        self: *JoinTable,
+        arena: std.mem.Allocator,
+        columns: []const Column,
+        keys: []const Column,
+        row_count: u32,
+        selection: ?[]const u8,
+    ) Error!void {
         assert(!self.finished and columns.len == self.builders.len and keys.len == self.key_types.len);
         const mask = if (self.options.nulls_equal) selection else try valid_rows(arena, keys, row_count, selection);
         const bits = mask orelse {
@@ -267,8 +281,11 @@ pub const JoinTable = struct {
     }
 
     fn make_slots(self: *JoinTable, source: anytype) Error!void {
-        if (self.options.with_filter or self.row_count >= filter_rows_min) self.filter = try .init(self.gpa, self.row_count);
-        self.index = .{ .slots = try .init(self.gpa, source, self.row_count, if (self.filter) |*filter| filter else null) };
+        if (self.options.with_filter or self.row_count >= filter_rows_min)
+            self.filter = try .init(self.gpa, self.row_count);
+        self.index = .{
+            .slots = try .init(self.gpa, source, self.row_count, if (self.filter) |*filter| filter else null),
+        };
     }
 
     // ---- probing ----
@@ -298,7 +315,10 @@ pub const JoinTable = struct {
         if (self.prepares and payload.state == .as_built) {
             // What hashed keys are compared with stays where it is.
             const is_key = self.packing == null and self.is_key_column(number);
-            if (is_key) payload.state = .refused else try payload.prepare(self.gpa, self.arena.allocator(), &self.builders[number], column, by_place);
+            if (is_key)
+                payload.state = .refused
+            else
+                try payload.prepare(self.gpa, self.arena.allocator(), &self.builders[number], column, by_place);
         }
         return payload.take(arena, column, places, by_place);
     }
@@ -311,7 +331,14 @@ pub const JoinTable = struct {
     /// Where the rows of a chunk have their matches. `keys` have the types of the table's keys; rows that
     /// are not selected, or have a NULL key, have none. Of several matches it is the first one's place.
     /// Not inlined: its blocks must not lie in the frame of an evaluator that calls itself.
-    pub noinline fn find_places(self: *const JoinTable, arena: std.mem.Allocator, keys: []const Column, row_count: u32, selection: ?[]const u8, use: *FilterUse) FindError!Places {
+    pub noinline fn find_places(
+        self: *const JoinTable,
+        arena: std.mem.Allocator,
+        keys: []const Column,
+        row_count: u32,
+        selection: ?[]const u8,
+        use: *FilterUse,
+    ) FindError!Places {
         var found: Places = try .init(arena, row_count);
         const mask = try self.probing_rows(arena, keys, row_count, selection);
         if (self.index == .nothing or mask != null or self.filter != null) @memset(found.places, 0);
@@ -339,7 +366,14 @@ pub const JoinTable = struct {
     }
 
     /// The rows of a chunk that have matches, with all of them.
-    pub noinline fn find_all(self: *const JoinTable, arena: std.mem.Allocator, keys: []const Column, row_count: u32, selection: ?[]const u8, use: *FilterUse) FindError!Found {
+    pub noinline fn find_all(
+        self: *const JoinTable,
+        arena: std.mem.Allocator,
+        keys: []const Column,
+        row_count: u32,
+        selection: ?[]const u8,
+        use: *FilterUse,
+    ) FindError!Found {
         const mask = try self.probing_rows(arena, keys, row_count, selection);
         var found: Found = try .init(arena, if (mask) |bits| bitmap.count(bits, row_count) else row_count);
         if (self.row_count == 0) return found;
@@ -359,7 +393,13 @@ pub const JoinTable = struct {
     }
 
     /// Rows that are asked about; null for all. Rows with NULL keys are not, unless NULLs are equal.
-    fn probing_rows(self: *const JoinTable, arena: std.mem.Allocator, keys: []const Column, row_count: u32, selection: ?[]const u8) FindError!?[]const u8 {
+    fn probing_rows(
+        self: *const JoinTable,
+        arena: std.mem.Allocator,
+        keys: []const Column,
+        row_count: u32,
+        selection: ?[]const u8,
+    ) FindError!?[]const u8 {
         assert(self.finished and keys.len == self.key_types.len);
         return if (self.options.nulls_equal) selection else valid_rows(arena, keys, row_count, selection);
     }
@@ -368,7 +408,11 @@ pub const JoinTable = struct {
     fn look_up(self: *const JoinTable, keys: []const Column, block: *Block, use: *FilterUse, places: []u32) void {
         switch (self.index) {
             .nothing => unreachable,
-            .dense => |*dense| self.with_words(keys, block, Finder{ .dense = dense, .places = places, .counts = &block.counts }),
+            .dense => |*dense| self.with_words(
+                keys,
+                block,
+                Finder{ .dense = dense, .places = places, .counts = &block.counts },
+            ),
             .slots => |*slots| {
                 const filter = if (self.filter) |*filter| (if (use.is_worthwhile()) filter else null) else null;
                 self.hash_block(keys, block, filter, use);
@@ -379,7 +423,13 @@ pub const JoinTable = struct {
         }
     }
 
-    fn hash_block(self: *const JoinTable, keys: []const Column, block: *Block, filter: ?*const BlockFilter, use: *FilterUse) void {
+    fn hash_block(
+        self: *const JoinTable,
+        keys: []const Column,
+        block: *Block,
+        filter: ?*const BlockFilter,
+        use: *FilterUse,
+    ) void {
         if (self.packing == null) {
             self.make_words(keys, block);
             block.hash(block.words_at(), same_word, filter, use);
@@ -392,7 +442,11 @@ pub const JoinTable = struct {
     /// before.
     fn with_words(self: *const JoinTable, keys: []const Column, block: *Block, action: anytype) void {
         if (!block.listed) switch (keys[0].type.layout()) {
-            inline .i32, .i64 => |layout| if (self.packing.?.distances(schema.Scalar(layout), keys, block.start)) |words| {
+            inline .i32, .i64 => |layout| if (self.packing.?.distances(
+                schema.Scalar(layout),
+                keys,
+                block.start,
+            )) |words| {
                 return action.run(words, block.count);
             },
             else => {},
@@ -441,7 +495,13 @@ pub const JoinTable = struct {
     }
 
     /// Which of the selected rows have a match: one bit a row, 0 for the others.
-    pub noinline fn contains(self: *const JoinTable, arena: std.mem.Allocator, keys: []const Column, row_count: u32, selection: ?[]const u8) FindError!Bits {
+    pub noinline fn contains(
+        self: *const JoinTable,
+        arena: std.mem.Allocator,
+        keys: []const Column,
+        row_count: u32,
+        selection: ?[]const u8,
+    ) FindError!Bits {
         if (self.index != .dense) {
             var use: FilterUse = .{};
             return (try self.find_places(arena, keys, row_count, selection, &use)).bits;
@@ -463,7 +523,13 @@ pub const JoinTable = struct {
     /// The answer to `key IN (the build)`, from `matched`, the bits of rows that have a match: a miss is
     /// NULL where the build has a NULL key, or where the key is NULL and the build is not empty. Of
     /// several keys one NULL is enough. null: no row is NULL.
-    pub fn membership_validity(self: *const JoinTable, arena: std.mem.Allocator, keys: []const Column, row_count: u32, matched: []const u8) FindError!?[]const u8 {
+    pub fn membership_validity(
+        self: *const JoinTable,
+        arena: std.mem.Allocator,
+        keys: []const Column,
+        row_count: u32,
+        matched: []const u8,
+    ) FindError!?[]const u8 {
         if (self.options.nulls_equal) return null;
         if (self.has_null_key) return matched;
         if (self.row_count == 0) return null;
@@ -503,7 +569,12 @@ inline fn same_word(word: u64) u64 {
 }
 
 /// Rows that are selected and have no NULL key; null when that is all of them.
-fn valid_rows(arena: std.mem.Allocator, keys: []const Column, row_count: u32, selection: ?[]const u8) FindError!?[]const u8 {
+fn valid_rows(
+    arena: std.mem.Allocator,
+    keys: []const Column,
+    row_count: u32,
+    selection: ?[]const u8,
+) FindError!?[]const u8 {
     var mask = selection;
     var owned: ?[]u8 = null;
     for (keys) |*key| {
@@ -584,7 +655,8 @@ fn keep_equal(a: *const Column, a_rows: []const u32, b: *const Column, b_rows: [
             return;
         },
         .bytes => {
-            for (a_rows, b_rows, equal) |i, j, *same| same.* = same.* and group_keys.same_bytes(a.bytes_at(i), b.bytes_at(j));
+            for (a_rows, b_rows, equal) |i, j, *same|
+                same.* = same.* and group_keys.same_bytes(a.bytes_at(i), b.bytes_at(j));
             return;
         },
         else => {},

@@ -112,12 +112,18 @@ pub const JoinOperator = struct {
         const left = self.node.kind == .left;
         if (table.is_unique() and self.node.residual == null) {
             const found = try table.find_places(arena, keys, chunk.row_count, selected_bits(chunk), &self.use);
-            return if (self.node.kind == .inner) try self.emit_inner(arena, chunk, &found) else try self.emit_left(arena, chunk, &found);
+            return if (self.node.kind == .inner)
+                try self.emit_inner(arena, chunk, &found)
+            else
+                try self.emit_left(arena, chunk, &found);
         }
         const found = try table.find_all(arena, keys, chunk.row_count, selected_bits(chunk), &self.use);
         if (table.is_unique() or self.node.kind == .single or (left and found.len == 0)) {
             const single = try self.single_matches(arena, chunk, &found);
-            return if (self.node.kind == .inner) try self.emit_inner(arena, chunk, &single) else try self.emit_left(arena, chunk, &single);
+            return if (self.node.kind == .inner)
+                try self.emit_inner(arena, chunk, &single)
+            else
+                try self.emit_left(arena, chunk, &single);
         }
         const residual = self.node.residual != null;
         self.expansion = .{
@@ -174,14 +180,22 @@ pub const JoinOperator = struct {
 
     // ---- semi, anti, mark ----
 
-    fn push_existence(self: *JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, keys: []const Column) Error!Chunk {
+    fn push_existence(
+        self: *JoinOperator,
+        arena: std.mem.Allocator,
+        chunk: *const Chunk,
+        keys: []const Column,
+    ) Error!Chunk {
         const count = chunk.row_count;
         const table = self.node.table;
         const mark = if (self.node.residual != null)
             try self.ask_pairs(arena, chunk, keys)
         else blk: {
             const bits = try table.contains(arena, keys, count, selected_bits(chunk));
-            const validity = if (self.node.kind == .mark) try table.membership_validity(arena, keys, count, bits) else null;
+            const validity = if (self.node.kind == .mark)
+                try table.membership_validity(arena, keys, count, bits)
+            else
+                null;
             break :blk expression_module.bool_column(count, bits, validity);
         };
         var selection = chunk.selection;
@@ -201,7 +215,12 @@ pub const JoinOperator = struct {
     }
 
     /// Whether some pair of a row counts. A row that has one is not asked again.
-    fn ask_pairs(self: *JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, keys: []const Column) Error!Column {
+    fn ask_pairs(
+        self: *JoinOperator,
+        arena: std.mem.Allocator,
+        chunk: *const Chunk,
+        keys: []const Column,
+    ) Error!Column {
         const found = try self.node.table.find_all(arena, keys, chunk.row_count, selected_bits(chunk), &self.use);
         const matched = try empty_bits(arena, chunk.row_count);
         const unknown = try empty_bits(arena, chunk.row_count);
@@ -249,7 +268,10 @@ pub const JoinOperator = struct {
             else
                 try take_rows(arena, source, matches.rows);
         }
-        return expression_module.evaluate(arena, &residual.predicate, &.{ .row_count = @intCast(matches.rows.len), .columns = columns });
+        return expression_module.evaluate(arena, &residual.predicate, &.{
+            .row_count = @intCast(matches.rows.len),
+            .columns = columns,
+        });
     }
 
     /// Keeps the pairs that count.
@@ -267,7 +289,12 @@ pub const JoinOperator = struct {
     }
 
     /// The pair that counts of each row; several are an error.
-    fn single_matches(self: *JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, found: *const Found) Error!Places {
+    fn single_matches(
+        self: *JoinOperator,
+        arena: std.mem.Allocator,
+        chunk: *const Chunk,
+        found: *const Found,
+    ) Error!Places {
         const places = try arena.alloc(u32, chunk.row_count);
         @memset(places, none);
         var pairs: Pairs = .{ .found = found.* };
@@ -290,7 +317,12 @@ pub const JoinOperator = struct {
     // ---- what goes on ----
 
     /// Rows with their one match. Where most rows have one, the input's columns stay as they are.
-    fn emit_inner(self: *const JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, found: *const Places) Error!Chunk {
+    fn emit_inner(
+        self: *const JoinOperator,
+        arena: std.mem.Allocator,
+        chunk: *const Chunk,
+        found: *const Places,
+    ) Error!Chunk {
         if (found.count == 0) return .{ .row_count = 0, .columns = &.{} };
         if (found.count < chunk.row_count / 2) {
             const rows = try arena.alloc(u32, found.count);
@@ -306,11 +338,19 @@ pub const JoinOperator = struct {
             .build => try self.node.table.take(arena, pick.column, found.places),
             .mark => unreachable,
         };
-        return .{ .row_count = chunk.row_count, .columns = columns, .selection = if (all) null else .{ .bits = found.bits, .count = found.count } };
+        return .{ .row_count = chunk.row_count, .columns = columns, .selection = if (all) null else .{
+            .bits = found.bits,
+            .count = found.count,
+        } };
     }
 
     /// All rows, with their one match or NULLs.
-    fn emit_left(self: *const JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, found: *const Places) Error!Chunk {
+    fn emit_left(
+        self: *const JoinOperator,
+        arena: std.mem.Allocator,
+        chunk: *const Chunk,
+        found: *const Places,
+    ) Error!Chunk {
         const present = if (found.count == chunk.row_count) null else found.bits;
         const columns = try self.build_columns(arena, found.places, present);
         for (columns, self.node.picks) |*column, pick| if (pick.side == .input) {
@@ -320,7 +360,12 @@ pub const JoinOperator = struct {
     }
 
     /// Pairs side by side; `none` makes NULLs.
-    fn emit_pairs(self: *const JoinOperator, arena: std.mem.Allocator, chunk: *const Chunk, matches: Matches) Error!Chunk {
+    fn emit_pairs(
+        self: *const JoinOperator,
+        arena: std.mem.Allocator,
+        chunk: *const Chunk,
+        matches: Matches,
+    ) Error!Chunk {
         const missing = self.node.kind == .left and std.mem.findScalar(u32, matches.builds, none) != null;
         const present = if (missing) (try Places.of(arena, matches.builds)).bits else null;
         const columns = try self.build_columns(arena, matches.builds, present);
@@ -332,7 +377,12 @@ pub const JoinOperator = struct {
 
     /// The build's columns, in their places among all that are picked, with NULLs where `present` is not
     /// set.
-    fn build_columns(self: *const JoinOperator, arena: std.mem.Allocator, builds: []const u32, present: ?[]const u8) Error![]Column {
+    fn build_columns(
+        self: *const JoinOperator,
+        arena: std.mem.Allocator,
+        builds: []const u32,
+        present: ?[]const u8,
+    ) Error![]Column {
         const columns = try arena.alloc(Column, self.node.picks.len);
         const table = self.node.table;
         for (columns, self.node.picks) |*column, pick| if (pick.side == .build) {
@@ -400,7 +450,9 @@ const Batch = struct {
             if (count <= few and whole) {
                 self.rows[self.len..][0..few].* = @splat(row);
                 const next: Few = @as(Few, @splat(from)) +% std.simd.iota(u32, few);
-                self.builds[self.len..][0..few].* = if (place == none) @splat(none) else if (order) |rows| rows[from..][0..few].* else next;
+                self.builds[self.len..][0..few].* = if (place == none)
+                    @splat(none)
+                else if (order) |rows| rows[from..][0..few].* else next;
             } else {
                 @memset(self.rows[self.len..][0..count], row);
                 const builds = self.builds[self.len..][0..count];
@@ -490,7 +542,8 @@ const TestSide = struct {
         for (values) |*value| value.* = random.uintLessThan(u8, 4);
         const validity = try arena.alloc(u8, bitmap.size(row_count));
         for (validity) |*byte| byte.* = random.int(u8) | random.int(u8) | random.int(u8);
-        columns[keys.len + 1] = .{ .type = .of(.i64), .row_count = row_count, .data = std.mem.sliceAsBytes(values), .validity = validity };
+        columns[keys.len + 1] =
+            .{ .type = .of(.i64), .row_count = row_count, .data = std.mem.sliceAsBytes(values), .validity = validity };
         const fields = try arena.alloc(schema.Field, columns.len);
         for (fields, columns) |*field, *column| field.* = .{ .name = "", .type = column.type };
         var selection: ?[]u8 = null;
@@ -503,7 +556,10 @@ const TestSide = struct {
 
     fn chunk(self: *const TestSide) Chunk {
         const bits = self.selection orelse return .{ .row_count = self.row_count, .columns = self.columns };
-        return .{ .row_count = self.row_count, .columns = self.columns, .selection = .{ .bits = bits, .count = @intCast(bitmap.count(bits, self.row_count)) } };
+        return .{ .row_count = self.row_count, .columns = self.columns, .selection = .{
+            .bits = bits,
+            .count = @intCast(bitmap.count(bits, self.row_count)),
+        } };
     }
 
     fn has(self: *const TestSide, row: usize) bool {
@@ -563,7 +619,9 @@ fn test_residual(arena: std.mem.Allocator, input: *const TestSide, build: *const
         named[place] = true;
     }
     return .{
-        .predicate = .{ .type = .of(.bool), .node = .{ .compare = .{ .op = .lt, .left = &sides[0], .right = &sides[1] } } },
+        .predicate = .{ .type = .of(.bool), .node = .{
+            .compare = .{ .op = .lt, .left = &sides[0], .right = &sides[1] },
+        } },
         .named = named,
     };
 }
@@ -615,7 +673,14 @@ fn has_null_key(side: *const TestSide, row: usize, case: TestCase) bool {
     return false;
 }
 
-fn expected_row(arena: std.mem.Allocator, rows: *TestRows, input: *const TestSide, row: usize, build: *const TestSide, case: TestCase) !void {
+fn expected_row(
+    arena: std.mem.Allocator,
+    rows: *TestRows,
+    input: *const TestSide,
+    row: usize,
+    build: *const TestSide,
+    case: TestCase,
+) !void {
     var matches: usize = 0;
     var unknown = false;
     var others: usize = 0;
@@ -641,7 +706,8 @@ fn expected_row(arena: std.mem.Allocator, rows: *TestRows, input: *const TestSid
         }
         matches += 1;
         if (case.kind == .single and matches > 1) return error.OutOfRange;
-        if (case.kind == .inner or case.kind == .left or case.kind == .single) try rows.append(arena, .{ id, @intCast(other) });
+        if (case.kind == .inner or case.kind == .left or case.kind == .single)
+            try rows.append(arena, .{ id, @intCast(other) });
     }
     const mark: i64 = if (matches > 0) 1 else if (unknown) -1 else 0;
     switch (case.kind) {
@@ -672,21 +738,29 @@ fn expect_joined(arena: std.mem.Allocator, input: *const TestSide, build: *const
     };
     const found = try joined(arena, input, build, case);
     errdefer std.debug.print("{any}, {d} × {d} rows\n", .{ case, input.row_count, build.row_count });
-    if (case.kind == .left and case.residual) for ([_]TestRows{ wanted, found }) |rows| std.mem.sort(TestRow, rows.items, {}, earlier);
+    if (case.kind == .left and case.residual)
+        for ([_]TestRows{ wanted, found }) |rows| std.mem.sort(TestRow, rows.items, {}, earlier);
     try testing.expectEqualSlices(TestRow, wanted.items, found.items);
 }
 
-fn expect_all_kinds(arena: std.mem.Allocator, random: std.Random, input: *const TestSide, build: *const TestSide, key_count: usize) !void {
-    for (std.enums.values(abi.JoinKind)) |kind| for ([_]bool{ false, true }) |residual| for ([_]bool{ false, true }) |nulls_equal| {
-        try expect_joined(arena, input, build, .{
-            .kind = kind,
-            .key_count = key_count,
-            .residual = residual,
-            .nulls_equal = nulls_equal,
-            .with_filter = random.boolean(),
-            .computed = random.boolean(),
-        });
-    };
+fn expect_all_kinds(
+    arena: std.mem.Allocator,
+    random: std.Random,
+    input: *const TestSide,
+    build: *const TestSide,
+    key_count: usize,
+) !void {
+    for (std.enums.values(abi.JoinKind)) |kind|
+        for ([_]bool{ false, true }) |residual| for ([_]bool{ false, true }) |nulls_equal| {
+            try expect_joined(arena, input, build, .{
+                .kind = kind,
+                .key_count = key_count,
+                .residual = residual,
+                .nulls_equal = nulls_equal,
+                .with_filter = random.boolean(),
+                .computed = random.boolean(),
+            });
+        };
 }
 
 test "joins of every kind by keys of every type" {
@@ -722,7 +796,8 @@ test "joins of every kind by keys of every type" {
 fn binary_column(arena: std.mem.Allocator, values: []const []const u8) !Column {
     const offsets = try arena.alloc(u32, values.len + 1);
     offsets[0] = 0;
-    for (offsets[1..], offsets[0..values.len], values) |*end, start, value| end.* = start + @as(u32, @intCast(value.len));
+    for (offsets[1..], offsets[0..values.len], values) |*end, start, value|
+        end.* = start + @as(u32, @intCast(value.len));
     const data = try arena.alignedAlloc(u8, .@"16", offsets[values.len]);
     for (values, offsets[0..values.len]) |value, start| @memcpy(data[start..][0..value.len], value);
     return .{ .type = .of(.binary), .row_count = @intCast(values.len), .data = data, .offsets = offsets };
@@ -786,7 +861,8 @@ test "a build that gets no rows, and an input that brings none" {
         var sides: [2]TestSide = undefined;
         for (&sides, counts) |*side, count| {
             const keys = try arena.alloc(Column, key_count);
-            for (keys, 0..) |*key, i| key.* = try random_rows.column(arena, random, .of(if (i == 0) .utf8 else .i32), count);
+            for (keys, 0..) |*key, i|
+                key.* = try random_rows.column(arena, random, .of(if (i == 0) .utf8 else .i32), count);
             side.* = try .init(arena, random, keys, count);
         }
         try expect_all_kinds(arena, random, &sides[0], &sides[1], key_count);

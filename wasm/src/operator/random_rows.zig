@@ -8,11 +8,26 @@ const ColumnBuilder = @import("../core/column_builder.zig").ColumnBuilder;
 
 /// Every kind of type that has an order.
 pub const types = [_]schema.DataType{
-    .of(.bool),                            .of(.i8),                              .of(.u16),                             .of(.i32),
-    .of(.u32),                             .of(.i64),                             .of(.u64),                             .of(.f16),
-    .of(.f32),                             .of(.f64),                             .of(.i128),                            .of(.interval),
-    .of(.utf8),                            .of(.binary),                          .of(.date),                            .{ .tag = .timestamp, .unit = .nanosecond },
-    .{ .tag = .fixed_binary, .width = 5 }, .{ .tag = .decimal, .precision = 30 }, .{ .tag = .fixed_binary, .width = 0 }, .{ .tag = .fixed_binary, .width = 19 },
+    .of(.bool),
+    .of(.i8),
+    .of(.u16),
+    .of(.i32),
+    .of(.u32),
+    .of(.i64),
+    .of(.u64),
+    .of(.f16),
+    .of(.f32),
+    .of(.f64),
+    .of(.i128),
+    .of(.interval),
+    .of(.utf8),
+    .of(.binary),
+    .of(.date),
+    .{ .tag = .timestamp, .unit = .nanosecond },
+    .{ .tag = .fixed_binary, .width = 5 },
+    .{ .tag = .decimal, .precision = 30 },
+    .{ .tag = .fixed_binary, .width = 0 },
+    .{ .tag = .fixed_binary, .width = 19 },
 };
 
 /// A column of random values that are often equal, of any type that has an order.
@@ -27,7 +42,8 @@ pub fn column(arena: std.mem.Allocator, random: std.Random, data_type: schema.Da
         offsets[0] = 0;
         for (offsets[1..], offsets[0..count]) |*end, start| {
             const size = random.uintLessThan(u32, 24);
-            for (data[start..][0..size], 0..) |*byte, i| byte.* = if (i < 12) "prefix"[i % 6] else random.uintLessThan(u8, 3);
+            for (data[start..][0..size], 0..) |*byte, i|
+                byte.* = if (i < 12) "prefix"[i % 6] else random.uintLessThan(u8, 3);
             end.* = start + size;
         }
         made.offsets = offsets;

@@ -73,7 +73,8 @@ const Sorter = struct {
         assert(values.len == rows.len and scratch.len == rows.len);
         if (from.key == self.keys.len or rows.len < 2) return;
         if (rows.len <= compared_rows) return self.tail(from.key).insertion_sort(rows);
-        if (depth > depth_max) return self.tail(from.key).merge_sort(rows, @as([*]u32, @ptrCast(scratch.ptr))[0..rows.len]);
+        if (depth > depth_max)
+            return self.tail(from.key).merge_sort(rows, @as([*]u32, @ptrCast(scratch.ptr))[0..rows.len]);
         const packing = try self.pack(rows, values, scratch, from);
         if (packing.low == 64) return;
         const sorted = try radix_sort.sort(values, scratch, @intCast(packing.low));
@@ -112,7 +113,15 @@ const Sorter = struct {
     }
 
     /// Sorts, among rows whose packed parts agree, by what follows.
-    fn sort_ties(self: Sorter, rows: []u32, sorted: []u64, other: []u64, low: u6, next: Position, depth: usize) Error!void {
+    fn sort_ties(
+        self: Sorter,
+        rows: []u32,
+        sorted: []u64,
+        other: []u64,
+        low: u6,
+        next: Position,
+        depth: usize,
+    ) Error!void {
         var at: usize = 1;
         var checked: usize = 0;
         while (at < rows.len) : (at += 1) {
@@ -306,7 +315,8 @@ test "sorted_rows agrees with a comparison sort" {
     for (&numbers) |*value| value.* = random.intRangeAtMost(i32, -3, 3);
     var validity: [(count + 7) / 8]u8 = undefined;
     random.bytes(&validity);
-    const number_column: Column = .{ .type = .of(.i32), .row_count = count, .validity = &validity, .data = std.mem.sliceAsBytes(&numbers) };
+    const number_column: Column =
+        .{ .type = .of(.i32), .row_count = count, .validity = &validity, .data = std.mem.sliceAsBytes(&numbers) };
 
     // Text of a tiny alphabet with NUL in it, so that prefixes and padding collide often.
     var text: [count * 40]u8 align(16) = undefined;
@@ -320,7 +330,8 @@ test "sorted_rows agrees with a comparison sort" {
         position += size;
     }
     offsets[count] = position;
-    const text_column: Column = .{ .type = .of(.utf8), .row_count = count, .data = text[0..position], .offsets = &offsets };
+    const text_column: Column =
+        .{ .type = .of(.utf8), .row_count = count, .data = text[0..position], .offsets = &offsets };
 
     for ([_]bool{ false, true }) |descending| {
         for ([_]bool{ false, true }) |nulls_first| {
@@ -349,7 +360,9 @@ test "rows of every type, over several keys, agree with a comparison sort" {
         var columns: [3]Column = undefined;
         var keys: [3]Key = undefined;
         for (&columns, &keys, 0..) |*column, *key, i| {
-            const data_type = random_rows.types[if (i == 0) round % random_rows.types.len else random.uintLessThan(usize, random_rows.types.len)];
+            const data_type = random_rows.types[
+                if (i == 0) round % random_rows.types.len else random.uintLessThan(usize, random_rows.types.len)
+            ];
             column.* = try random_rows.column(arena.allocator(), random, data_type, count);
             key.* = .{ .column = column, .descending = random.boolean(), .nulls_first = random.boolean() };
         }

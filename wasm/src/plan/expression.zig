@@ -213,7 +213,9 @@ pub fn evaluate(arena: std.mem.Allocator, expression: *const Expression, chunk: 
         .like => |node| {
             var value = try evaluate(arena, node.value, chunk);
             // The matcher folds ASCII itself; other text comes in lower case, as its pattern did.
-            if (node.matcher.folding != .none and !try utf8.is_ascii(value.data[value.offsets[0]..value.offsets[count]])) {
+            if (node.matcher.folding != .none and
+                !try utf8.is_ascii(value.data[value.offsets[0]..value.offsets[count]]))
+            {
                 value = try text_case.convert(.lower, arena, &value);
             }
             const bits = try new_bits(arena, count);
@@ -255,7 +257,11 @@ pub fn select(arena: std.mem.Allocator, predicate: *const Expression, chunk: *co
     const result = try evaluate(arena, predicate, chunk);
     const bits = try new_bits(arena, chunk.row_count);
     const before = chunk.selection orelse {
-        const selected = boolean.selection(chunk.row_count, .{ .values = result.data, .validity = result.validity }, bits);
+        const selected = boolean.selection(
+            chunk.row_count,
+            .{ .values = result.data, .validity = result.validity },
+            bits,
+        );
         return .{ .bits = bits, .count = @intCast(selected) };
     };
     _ = boolean.selection(chunk.row_count, .{ .values = result.data, .validity = result.validity }, bits);
@@ -285,7 +291,10 @@ pub fn all_null(arena: std.mem.Allocator, data_type: DataType, count: u32) Error
         },
         .list, .structure => unreachable, // plan.zig refuses nested literals
         else => {
-            const data = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), try product(data_type.value_size(), count));
+            const data = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), try product(
+                data_type.value_size(),
+                count,
+            ));
             @memset(data, 0);
             column.data = data;
         },
@@ -320,7 +329,8 @@ fn swapped(op: abi.CompareOp) abi.CompareOp {
 }
 
 fn evaluate_compare(arena: std.mem.Allocator, node: Expression.Compare, chunk: *const Chunk) Error!Column {
-    if (node.left.is_null_literal() or node.right.is_null_literal()) return all_null(arena, .of(.bool), chunk.row_count);
+    if (node.left.is_null_literal() or node.right.is_null_literal())
+        return all_null(arena, .of(.bool), chunk.row_count);
     if (node.left.is_literal() and !node.right.is_literal()) {
         return evaluate_compare(arena, .{ .op = swapped(node.op), .left = node.right, .right = node.left }, chunk);
     }
@@ -372,7 +382,13 @@ fn evaluate_between(arena: std.mem.Allocator, node: Expression.Between, chunk: *
     const value = try evaluate(arena, node.value, chunk);
     const bits = try new_bits(arena, chunk.row_count);
     switch (value.type.layout()) {
-        .bytes => compare.between_bytes_scalar(value.offsets, value.data, node.low.bytes_at(0), node.high.bytes_at(0), bits),
+        .bytes => compare.between_bytes_scalar(
+            value.offsets,
+            value.data,
+            node.low.bytes_at(0),
+            node.high.bytes_at(0),
+            bits,
+        ),
         .none, .bits, .fixed, .list, .structure => unreachable,
         inline else => |layout| {
             const T = Scalar(layout);
@@ -419,7 +435,12 @@ fn evaluate_is_null(arena: std.mem.Allocator, node: Expression.IsNull, chunk: *c
     return bool_column(chunk.row_count, bits, null);
 }
 
-fn evaluate_logical(comptime op: Logical, arena: std.mem.Allocator, terms: []const Expression, chunk: *const Chunk) Error!Column {
+fn evaluate_logical(
+    comptime op: Logical,
+    arena: std.mem.Allocator,
+    terms: []const Expression,
+    chunk: *const Chunk,
+) Error!Column {
     const count = chunk.row_count;
     var result = try evaluate(arena, &terms[0], chunk);
     for (terms[1..]) |*term| {
@@ -477,14 +498,24 @@ fn selected_bits(arena: std.mem.Allocator, chunk: *const Chunk) Error![]align(co
 }
 
 /// The rows of an expression that take its value, for `choose`. A literal is not spread out.
-fn choose_part(arena: std.mem.Allocator, expression: *const Expression, chunk: *const Chunk, bits: []const u8) Error!choose.Part {
+fn choose_part(
+    arena: std.mem.Allocator,
+    expression: *const Expression,
+    chunk: *const Chunk,
+    bits: []const u8,
+) Error!choose.Part {
     if (expression.is_literal()) return .{ .column = expression.node.literal, .is_constant = true, .bits = bits };
     return .{ .column = try evaluate(arena, expression, &narrowed(chunk, bits)), .bits = bits };
 }
 
 /// Conditions are asked in order, each only about the rows that none before it has taken, and
 /// values only for the rows that take them: `CASE WHEN b <> 0 THEN a // b END`.
-fn evaluate_case(arena: std.mem.Allocator, result_type: DataType, node: Expression.Case, chunk: *const Chunk) Error!Column {
+fn evaluate_case(
+    arena: std.mem.Allocator,
+    result_type: DataType,
+    node: Expression.Case,
+    chunk: *const Chunk,
+) Error!Column {
     const count = chunk.row_count;
     const left = try selected_bits(arena, chunk);
     var parts: std.ArrayList(choose.Part) = .empty;
@@ -505,7 +536,12 @@ fn evaluate_case(arena: std.mem.Allocator, result_type: DataType, node: Expressi
 }
 
 /// The first value that is not NULL. Those behind it are not asked for.
-fn evaluate_coalesce(arena: std.mem.Allocator, result_type: DataType, values: []const Expression, chunk: *const Chunk) Error!Column {
+fn evaluate_coalesce(
+    arena: std.mem.Allocator,
+    result_type: DataType,
+    values: []const Expression,
+    chunk: *const Chunk,
+) Error!Column {
     const count = chunk.row_count;
     const left = try selected_bits(arena, chunk);
     var parts: std.ArrayList(choose.Part) = .empty;
@@ -528,7 +564,12 @@ fn operand(comptime T: type, expression: *const Expression, column: *const Colum
     return .{ .values = column.values(T) };
 }
 
-fn evaluate_arithmetic(arena: std.mem.Allocator, result_type: DataType, node: Expression.Arithmetic, chunk: *const Chunk) Error!Column {
+fn evaluate_arithmetic(
+    arena: std.mem.Allocator,
+    result_type: DataType,
+    node: Expression.Arithmetic,
+    chunk: *const Chunk,
+) Error!Column {
     const count = chunk.row_count;
     if (node.left.is_null_literal() or node.right.is_null_literal()) return all_null(arena, result_type, count);
     if (result_type.layout() == .i128) switch (node.op) {
@@ -549,18 +590,33 @@ fn evaluate_arithmetic(arena: std.mem.Allocator, result_type: DataType, node: Ex
             const checked = try rows_that_matter(arena, chunk, validity);
             const bits: ?[]u8 = if (checked) |known| @constCast(known) else null;
             _ = switch (node.op) {
-                .divide => if (@typeInfo(T) == .float) try arithmetic.binary(T, .divide, a, b, bits, .fail, out) else unreachable,
+                .divide => if (@typeInfo(T) == .float)
+                    try arithmetic.binary(T, .divide, a, b, bits, .fail, out)
+                else
+                    unreachable,
                 inline else => |op| try arithmetic.binary(T, op, a, b, bits, .fail, out),
             };
-            if (result_type.tag == .decimal and @typeInfo(T) == .int) try check_precision(T, out, checked, result_type.precision);
-            return .{ .type = result_type, .row_count = count, .validity = validity, .data = std.mem.sliceAsBytes(out) };
+            if (result_type.tag == .decimal and @typeInfo(T) == .int)
+                try check_precision(T, out, checked, result_type.precision);
+            return .{
+                .type = result_type,
+                .row_count = count,
+                .validity = validity,
+                .data = std.mem.sliceAsBytes(out),
+            };
         },
         else => unreachable, // plan.zig refuses them
     }
 }
 
 /// `+`, `-` and `*` of 128 bits. An operand that was only widened for it is taken as it was.
-fn evaluate_wide(comptime op: arithmetic.ArithmeticOp, arena: std.mem.Allocator, result_type: DataType, node: Expression.Arithmetic, chunk: *const Chunk) Error!Column {
+fn evaluate_wide(
+    comptime op: arithmetic.ArithmeticOp,
+    arena: std.mem.Allocator,
+    result_type: DataType,
+    node: Expression.Arithmetic,
+    chunk: *const Chunk,
+) Error!Column {
     const count = chunk.row_count;
     const left: WideOperand = try .evaluate(arena, node.left, chunk);
     const right: WideOperand = try .evaluate(arena, node.right, chunk);
@@ -569,7 +625,8 @@ fn evaluate_wide(comptime op: arithmetic.ArithmeticOp, arena: std.mem.Allocator,
     const checked = try rows_that_matter(arena, chunk, validity);
     const precision: u8 = if (result_type.tag == .decimal) result_type.precision else 0;
     if (wide_arithmetic.binary(op, left.operand, right.operand, out)) |bits| {
-        const fits = precision == 0 or @as(u128, 1) << @intCast(bits) < std.math.powi(u128, 10, precision) catch unreachable; // 10^38 fits
+        const fits = precision == 0 or
+            @as(u128, 1) << @intCast(bits) < std.math.powi(u128, 10, precision) catch unreachable; // 10^38 fits
         if (!fits) try check_precision(i128, out, checked, precision);
     } else {
         // Long numbers, or NULLs that hold some: row by row.
@@ -587,7 +644,8 @@ const WideOperand = struct {
     validity: ?[]const u8,
 
     fn evaluate(arena: std.mem.Allocator, expression: *const Expression, chunk: *const Chunk) Error!WideOperand {
-        if (expression.is_literal()) return .{ .operand = .{ .scalar = expression.node.literal.values(i128)[0] }, .validity = null };
+        if (expression.is_literal())
+            return .{ .operand = .{ .scalar = expression.node.literal.values(i128)[0] }, .validity = null };
         if (expression.node == .cast and cast.only_widens(expression.node.cast.value.type, expression.type)) {
             const value = try expression_module.evaluate(arena, expression.node.cast.value, chunk);
             return .{ .operand = .{ .narrow = value.values(i64) }, .validity = value.validity };
@@ -610,7 +668,12 @@ const WideOperand = struct {
 };
 
 /// A decimal's value has no more digits than its type, however much its storage could hold.
-pub fn check_precision(comptime T: type, values: []const T, validity: ?[]const u8, precision: u8) error{OutOfRange}!void {
+pub fn check_precision(
+    comptime T: type,
+    values: []const T,
+    validity: ?[]const u8,
+    precision: u8,
+) error{OutOfRange}!void {
     const limit = std.math.powi(i128, 10, precision) catch unreachable; // 10^38 fits
     if (T == i128) {
         // Comparing 128 bits takes several steps a row; the longest upper half says enough, mostly.
@@ -632,14 +695,24 @@ pub fn check_precision(comptime T: type, values: []const T, validity: ?[]const u
     }
 }
 
-fn evaluate_negate(arena: std.mem.Allocator, result_type: DataType, term: *const Expression, chunk: *const Chunk) Error!Column {
+fn evaluate_negate(
+    arena: std.mem.Allocator,
+    result_type: DataType,
+    term: *const Expression,
+    chunk: *const Chunk,
+) Error!Column {
     const value = try evaluate(arena, term, chunk);
     switch (result_type.layout()) {
         inline .i8, .i16, .i32, .i64, .i128, .f32, .f64 => |layout| {
             const T = Scalar(layout);
             const out = try arena.alignedAlloc(T, .fromByteUnits(column_module.alignment), chunk.row_count);
             try arithmetic.negate(T, value.values(T), try rows_that_matter(arena, chunk, value.validity), out);
-            return .{ .type = result_type, .row_count = chunk.row_count, .validity = value.validity, .data = std.mem.sliceAsBytes(out) };
+            return .{
+                .type = result_type,
+                .row_count = chunk.row_count,
+                .validity = value.validity,
+                .data = std.mem.sliceAsBytes(out),
+            };
         },
         else => unreachable,
     }
@@ -664,7 +737,10 @@ pub fn repeat(arena: std.mem.Allocator, literal: *const Column, count: u32) Erro
         },
         .bytes => {
             const text = literal.bytes_at(0);
-            const data = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), try product(text.len, count));
+            const data = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), try product(
+                text.len,
+                count,
+            ));
             const offsets = try arena.alloc(u32, count + 1);
             for (0..count) |row| @memcpy(data[row * text.len ..][0..text.len], text);
             for (offsets, 0..) |*offset, row| offset.* = @intCast(row * text.len);

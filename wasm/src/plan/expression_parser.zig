@@ -14,7 +14,7 @@
 //!       negate      expression
 //!       cast        u8 try, type, expression
 //!       call        u16 FunctionId, result type, u8 count, count × expression      function.zig says of what types
-//!       case        u16 branches ≥ 1 × (expression (bool), expression), u8 has else, [expression]      values of one type
+//!       case        u16 branches ≥ 1 × (expression (bool), expression), u8 has else, [expression]   of one type
 //!       coalesce    u16 count ≥ 1, count × expression                   of one type
 //!       field       u16 index, expression (structure)
 //!       in_build    u16 build, u16 keys × expression    of the build's key types
@@ -107,7 +107,8 @@ pub const Parser = struct {
 
     fn parse_expression_node(self: *Parser, depth: u32) Error!Expression {
         @setRuntimeSafety(true);
-        if (depth > abi.expression_depth_max) return refuse("expression nested deeper than {d}", .{abi.expression_depth_max});
+        if (depth > abi.expression_depth_max)
+            return refuse("expression nested deeper than {d}", .{abi.expression_depth_max});
         switch (try self.cursor.read_enum(abi.ExpressionTag)) {
             .column => {
                 const index = try self.cursor.read_int(u16);
@@ -145,7 +146,9 @@ pub const Parser = struct {
                 const attempt = try self.cursor.read_flag();
                 const target = try schema.read_type(&self.cursor, self.arena);
                 const child = try self.parse_child(depth);
-                return .{ .type = target, .node = .{ .cast = .{ .value = child, .mode = if (attempt) .try_cast else .strict } } };
+                return .{ .type = target, .node = .{
+                    .cast = .{ .value = child, .mode = if (attempt) .try_cast else .strict },
+                } };
             },
             .call => return self.parse_call(depth),
             .case => return self.parse_case(depth),
@@ -162,8 +165,11 @@ pub const Parser = struct {
                 const index = try self.cursor.read_int(u16);
                 const value = try self.parse_child(depth);
                 if (value.type.tag != .structure) return refuse("a field of something that is not a structure", .{});
-                if (index >= value.type.children.len) return refuse("field {d} of {d}", .{ index, value.type.children.len });
-                return .{ .type = value.type.children[index].type, .node = .{ .field = .{ .value = value, .index = index } } };
+                if (index >= value.type.children.len)
+                    return refuse("field {d} of {d}", .{ index, value.type.children.len });
+                return .{ .type = value.type.children[index].type, .node = .{
+                    .field = .{ .value = value, .index = index },
+                } };
             },
         }
     }
@@ -300,7 +306,8 @@ pub const Parser = struct {
         const result = try schema.read_type(&self.cursor, self.arena);
         const left = try self.parse_child(depth);
         const right = try self.parse_child(depth);
-        if (!arithmetic_fits(op, left.type, right.type, result)) return refuse("arithmetic on types it is not defined for", .{});
+        if (!arithmetic_fits(op, left.type, right.type, result))
+            return refuse("arithmetic on types it is not defined for", .{});
         return .{ .type = result, .node = .{ .arithmetic = .{ .op = op, .left = left, .right = right } } };
     }
 
@@ -319,10 +326,14 @@ pub const Parser = struct {
     /// Keys to look up in a table: as many as it has, of the same types.
     pub fn parse_build_keys(self: *Parser, table: *const JoinTable, depth: u32) Error![]const Expression {
         const keys = try self.arena.alloc(Expression, try self.read_count(3));
-        if (keys.len != table.key_types.len) return refuse("{d} keys for a build of {d}", .{ keys.len, table.key_types.len });
+        if (keys.len != table.key_types.len)
+            return refuse("{d} keys for a build of {d}", .{ keys.len, table.key_types.len });
         for (keys, table.key_types, 0..) |*key, wanted, i| {
             key.* = try self.parse_expression(depth);
-            if (!key.type.eql(wanted)) return refuse("key {d} is {s}, the build's is {s}", .{ i, @tagName(key.type.tag), @tagName(wanted.tag) });
+            if (!key.type.eql(wanted)) return refuse(
+                "key {d} is {s}, the build's is {s}",
+                .{ i, @tagName(key.type.tag), @tagName(wanted.tag) },
+            );
         }
         return keys;
     }
@@ -350,7 +361,8 @@ pub const Parser = struct {
             .bits => column.data = try self.aligned(1, try self.cursor.read_bytes(1)),
             .bytes => {
                 const bytes = try self.cursor.read_bytes(try self.cursor.read_int(u32));
-                if (data_type.tag == .utf8 and !std.unicode.utf8ValidateSlice(bytes)) return refuse("a text that is not UTF-8", .{});
+                if (data_type.tag == .utf8 and !std.unicode.utf8ValidateSlice(bytes))
+                    return refuse("a text that is not UTF-8", .{});
                 const offsets = try self.arena.alloc(u32, 2);
                 offsets[0] = 0;
                 offsets[1] = @intCast(bytes.len);

@@ -115,7 +115,12 @@ pub const Call = struct {
 
     /// An answer of fixed size values.
     pub fn of_values(self: *const Call, comptime T: type, values: []align(column_module.alignment) const T) Column {
-        return .{ .type = self.type, .row_count = self.row_count, .validity = self.validity, .data = std.mem.sliceAsBytes(values) };
+        return .{
+            .type = self.type,
+            .row_count = self.row_count,
+            .validity = self.validity,
+            .data = std.mem.sliceAsBytes(values),
+        };
     }
 
     pub fn new_values(self: *const Call, comptime T: type) Error![]align(column_module.alignment) T {
@@ -125,7 +130,10 @@ pub const Call = struct {
     /// An operand as a column, even if it is constant.
     pub fn spread(self: *const Call, index: usize) Error!Column {
         const operand = &self.operands[index];
-        return if (operand.is_constant) expression_module.repeat(self.arena, &operand.column, self.row_count) else operand.column;
+        return if (operand.is_constant)
+            expression_module.repeat(self.arena, &operand.column, self.row_count)
+        else
+            operand.column;
     }
 
     /// Bits for an answer that is a bool.
@@ -140,7 +148,12 @@ pub const Call = struct {
 
 pub const Operand = @import("../kernel/operand.zig").Operand;
 
-pub fn evaluate(arena: std.mem.Allocator, result_type: DataType, node: Expression.Call, chunk: *const Chunk) Error!Column {
+pub fn evaluate(
+    arena: std.mem.Allocator,
+    result_type: DataType,
+    node: Expression.Call,
+    chunk: *const Chunk,
+) Error!Column {
     const known = signature(node.function).?; // the parser has asked
     if (known.nulls == .propagate) for (node.arguments) |*argument| {
         if (argument.is_null_literal()) return expression_module.all_null(arena, result_type, chunk.row_count);
@@ -186,5 +199,6 @@ test "arguments are counted and typed" {
     try std.testing.expect(!length.accepts(&.{}, .of(.i64)));
     try std.testing.expect(!length.accepts(&.{ string, string }, .of(.i64)));
     const bytes: Expression = .{ .type = .of(.binary), .node = .{ .column = 1 } };
-    for ([_]Expression{ string, bytes }) |either| try std.testing.expect(signature(.byte_length).?.accepts(&.{either}, .of(.i64)));
+    for ([_]Expression{ string, bytes }) |either|
+        try std.testing.expect(signature(.byte_length).?.accepts(&.{either}, .of(.i64)));
 }

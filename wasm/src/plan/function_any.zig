@@ -34,8 +34,18 @@ const same: function.Parameter = .{ .like_first = true };
 
 pub fn signature(id: abi.FunctionId) ?Signature {
     return switch (id) {
-        .greatest, .least => .{ .parameters = &.{ orderable, same }, .optional = 1, .repeats = true, .result = .{ .like = 0 }, .nulls = .seen },
-        .distinct_from, .not_distinct_from => .{ .parameters = &.{ orderable, same }, .result = .{ .tag = .bool }, .nulls = .seen },
+        .greatest, .least => .{
+            .parameters = &.{ orderable, same },
+            .optional = 1,
+            .repeats = true,
+            .result = .{ .like = 0 },
+            .nulls = .seen,
+        },
+        .distinct_from, .not_distinct_from => .{
+            .parameters = &.{ orderable, same },
+            .result = .{ .tag = .bool },
+            .nulls = .seen,
+        },
         else => null,
     };
 }
@@ -89,9 +99,23 @@ test "the greatest of numbers and NULLs, and what is distinct" {
     defer arena.deinit();
     const x: [4]i32 align(16) = .{ 1, 5, 9, 9 };
     const y: [4]i32 align(16) = .{ 3, 5, 0, 0 };
-    const a: function.Operand = .{ .column = .{ .type = .of(.i32), .row_count = 4, .validity = &.{0b0111}, .data = std.mem.sliceAsBytes(&x) }, .is_constant = false };
-    const b: function.Operand = .{ .column = .{ .type = .of(.i32), .row_count = 4, .validity = &.{0b0011}, .data = std.mem.sliceAsBytes(&y) }, .is_constant = false };
-    var call: Call = .{ .arena = arena.allocator(), .id = .greatest, .type = .of(.i32), .row_count = 4, .operands = &.{ a, b }, .validity = null, .rows = null };
+    const a: function.Operand = .{
+        .column = .{ .type = .of(.i32), .row_count = 4, .validity = &.{0b0111}, .data = std.mem.sliceAsBytes(&x) },
+        .is_constant = false,
+    };
+    const b: function.Operand = .{
+        .column = .{ .type = .of(.i32), .row_count = 4, .validity = &.{0b0011}, .data = std.mem.sliceAsBytes(&y) },
+        .is_constant = false,
+    };
+    var call: Call = .{
+        .arena = arena.allocator(),
+        .id = .greatest,
+        .type = .of(.i32),
+        .row_count = 4,
+        .operands = &.{ a, b },
+        .validity = null,
+        .rows = null,
+    };
     const greatest = try evaluate(&call);
     try std.testing.expectEqualSlices(i32, &.{ 3, 5, 9 }, greatest.values(i32)[0..3]);
     try std.testing.expectEqual(0b0111, greatest.validity.?[0] & 0xF);

@@ -44,7 +44,9 @@ pub fn signature(id: abi.FunctionId) ?Signature {
         },
         .even => .{ .parameters = &.{float}, .result = .{ .tag = .f64 } },
         .is_nan => .{ .parameters = &.{.of(&.{ .f32, .f64 })}, .result = .{ .tag = .bool } },
-        .is_finite, .is_infinite => .{ .parameters = &.{.of(&.{ .f32, .f64, .date, .timestamp })}, .result = .{ .tag = .bool } },
+        .is_finite, .is_infinite => .{ .parameters = &.{.of(&.{ .f32, .f64, .date, .timestamp })}, .result = .{
+            .tag = .bool,
+        } },
         .gcd, .lcm => .{ .parameters = &.{ .of(&.{ .i64, .i128 }), same }, .result = .{ .like = 0 }, .fallible = true },
         .factorial => .{ .parameters = &.{.of(&.{.i32})}, .result = .{ .tag = .i128 }, .fallible = true },
         .bit_and, .bit_or, .bit_xor, .shift_right => .{ .parameters = &.{ integer, same }, .result = .{ .like = 0 } },
@@ -62,14 +64,40 @@ pub fn signature(id: abi.FunctionId) ?Signature {
 
 fn unary_function(id: abi.FunctionId) ?math.Unary {
     return switch (id) {
-        inline .sqrt, .cbrt, .exp, .ln, .log10, .log2, .sin, .cos, .tan, .asin, .acos, .atan, .cot, .sinh, .cosh, .tanh, .asinh, .acosh, .atanh, .degrees, .radians, .gamma, .log_gamma => |known| @field(math.Unary, @tagName(known)),
+        inline .sqrt,
+        .cbrt,
+        .exp,
+        .ln,
+        .log10,
+        .log2,
+        .sin,
+        .cos,
+        .tan,
+        .asin,
+        .acos,
+        .atan,
+        .cot,
+        .sinh,
+        .cosh,
+        .tanh,
+        .asinh,
+        .acosh,
+        .atanh,
+        .degrees,
+        .radians,
+        .gamma,
+        .log_gamma,
+        => |known| @field(math.Unary, @tagName(known)),
         else => null,
     };
 }
 
 fn binary_function(id: abi.FunctionId) ?math.Binary {
     return switch (id) {
-        inline .log, .power, .atan2, .next_after, .float_divide, .float_modulo => |known| @field(math.Binary, @tagName(known)),
+        inline .log, .power, .atan2, .next_after, .float_divide, .float_modulo => |known| @field(
+            math.Binary,
+            @tagName(known),
+        ),
         else => null,
     };
 }
@@ -184,10 +212,15 @@ fn evaluate_sign(call: *const Call) Error!Column {
 
 fn evaluate_rounded(call: *const Call, comptime rounding: Rounding) Error!Column {
     const kind = call.operands[0].column.type;
-    if (kind.tag == .decimal) return if (kind.layout() == .i64) round_decimals(call, i64, rounding) else round_decimals(call, i128, rounding);
+    if (kind.tag == .decimal)
+        return if (kind.layout() == .i64) round_decimals(call, i64, rounding) else round_decimals(call, i128, rounding);
     switch (kind.layout()) {
         inline .f32, .f64 => |layout| return round_floats(call, Scalar(layout), rounding),
-        inline .i8, .i16, .i32, .i64, .i128, .u8, .u16, .u32, .u64 => |layout| return round_integers(call, Scalar(layout), rounding),
+        inline .i8, .i16, .i32, .i64, .i128, .u8, .u16, .u32, .u64 => |layout| return round_integers(
+            call,
+            Scalar(layout),
+            rounding,
+        ),
         else => unreachable,
     }
 }
@@ -198,7 +231,10 @@ fn round_floats(call: *const Call, comptime F: type, comptime rounding: Rounding
         const column = try call.spread(0);
         numeric.round_floats(F, rounding, column.values(F), out);
     } else for (out, 0..) |*to, row| {
-        to.* = numeric.round_digits(F, rounding, call.operands[0].value_at(F, row), call.operands[1].value_at(i32, row));
+        to.* = numeric.round_digits(F, rounding, call.operands[0].value_at(F, row), call.operands[1].value_at(
+            i32,
+            row,
+        ));
     }
     return call.of_values(F, out);
 }

@@ -49,35 +49,54 @@ pub fn signature(id: abi.FunctionId) ?Signature {
             .result = .{ .rule = if (id == .date_part) part_fits else float_part_fits },
             .fallible = true,
         },
-        .date_trunc => .{ .parameters = &.{ part_code, .of(&.{ .date, .timestamp, .interval }) }, .result = .{ .rule = truncation_fits }, .fallible = true },
+        .date_trunc => .{
+            .parameters = &.{ part_code, .of(&.{ .date, .timestamp, .interval }) },
+            .result = .{ .rule = truncation_fits },
+            .fallible = true,
+        },
         .date_diff, .date_sub => .{
             .parameters = &.{ part_code, .of(&.{ .date, .time, .timestamp }), .of(&.{ .date, .time, .timestamp }) },
             .result = .{ .rule = difference_fits },
             .fallible = true,
         },
-        .add_interval, .subtract_interval => .{ .parameters = &.{ .of(&.{ .date, .time, .timestamp }), interval }, .result = .{ .rule = moved_fits }, .fallible = true },
-        .add_days, .subtract_days => .{ .parameters = &.{ date, .of(&.{.i32}) }, .result = .{ .tag = .date }, .fallible = true },
+        .add_interval, .subtract_interval => .{
+            .parameters = &.{ .of(&.{ .date, .time, .timestamp }), interval },
+            .result = .{ .rule = moved_fits },
+            .fallible = true,
+        },
+        .add_days,
+        .subtract_days,
+        => .{ .parameters = &.{ date, .of(&.{.i32}) }, .result = .{ .tag = .date }, .fallible = true },
         .subtract_dates => .{ .parameters = &.{ date, date }, .result = .{ .tag = .i64 } },
-        .subtract_timestamps => .{ .parameters = &.{ timestamp, timestamp }, .result = .{ .rule = between_fits }, .fallible = true },
+        .subtract_timestamps,
+        => .{ .parameters = &.{ timestamp, timestamp }, .result = .{ .rule = between_fits }, .fallible = true },
         .age => .{ .parameters = &.{ timestamp, timestamp }, .result = .{ .rule = between_fits } },
         .last_day => .{ .parameters = &.{any_moment}, .result = .{ .rule = last_day_fits } },
         .make_date => .{ .parameters = &.{ integer, integer, integer }, .result = .{ .tag = .date }, .fallible = true },
-        .make_time => .{ .parameters = &.{ integer, integer, float }, .result = .{ .rule = is_time }, .fallible = true },
+        .make_time,
+        => .{ .parameters = &.{ integer, integer, float }, .result = .{ .rule = is_time }, .fallible = true },
         .make_timestamp => .{
             .parameters = &.{ integer, integer, integer, integer, integer, float },
             .result = .{ .rule = is_local },
             .fallible = true,
         },
         .day_name, .month_name => .{ .parameters = &.{any_moment}, .result = .{ .rule = name_fits } },
-        .strftime => .{ .parameters = &.{ any_moment, pattern }, .result = .{ .rule = written_fits }, .fallible = true },
-        .strptime, .try_strptime => .{ .parameters = &.{ .of(&.{.utf8}), pattern }, .result = .{ .rule = is_parsed }, .fallible = true },
-        .add_intervals, .subtract_intervals => .{ .parameters = &.{ interval, interval }, .result = .{ .tag = .interval }, .fallible = true },
-        .multiply_interval => .{ .parameters = &.{ interval, number }, .result = .{ .tag = .interval }, .fallible = true },
+        .strftime,
+        => .{ .parameters = &.{ any_moment, pattern }, .result = .{ .rule = written_fits }, .fallible = true },
+        .strptime,
+        .try_strptime,
+        => .{ .parameters = &.{ .of(&.{.utf8}), pattern }, .result = .{ .rule = is_parsed }, .fallible = true },
+        .add_intervals,
+        .subtract_intervals,
+        => .{ .parameters = &.{ interval, interval }, .result = .{ .tag = .interval }, .fallible = true },
+        .multiply_interval,
+        => .{ .parameters = &.{ interval, number }, .result = .{ .tag = .interval }, .fallible = true },
         .divide_interval => .{ .parameters = &.{ interval, float }, .result = .{ .tag = .interval }, .fallible = true },
         .negate_interval => .{ .parameters = &.{interval}, .result = .{ .tag = .interval }, .fallible = true },
         .to_interval => .{ .parameters = &.{ part_code, number }, .result = .{ .rule = unit_fits }, .fallible = true },
         .add_time => .{ .parameters = &.{ date, time }, .result = .{ .rule = date_and_time_fit }, .fallible = true },
-        .from_number => .{ .parameters = &.{.of(&.{ .i32, .i64 })}, .result = .{ .rule = number_fits }, .fallible = true },
+        .from_number,
+        => .{ .parameters = &.{.of(&.{ .i32, .i64 })}, .result = .{ .rule = number_fits }, .fallible = true },
         .to_timestamp => .{ .parameters = &.{float}, .result = .{ .rule = is_instant }, .fallible = true },
         else => null,
     };
@@ -110,7 +129,8 @@ fn is_instant(_: []const Expression, result: DataType) bool {
 }
 
 fn is_parsed(_: []const Expression, result: DataType) bool {
-    return result.tag == .timestamp and is_utc(result.zone) and (result.unit == .microsecond or result.unit == .nanosecond);
+    return result.tag == .timestamp and is_utc(result.zone) and
+        (result.unit == .microsecond or result.unit == .nanosecond);
 }
 
 /// The part that a call names; null for NULL and for numbers that no part has.
@@ -129,7 +149,8 @@ fn part_fits(arguments: []const Expression, result: DataType) bool {
         else => {},
     }
     // These do not depend on a zone.
-    if (part == .epoch_ms or part == .epoch_us or part == .epoch_ns) return value.unit == .microsecond or value.tag == .date or value.tag == .interval;
+    if (part == .epoch_ms or part == .epoch_us or part == .epoch_ns)
+        return value.unit == .microsecond or value.tag == .date or value.tag == .interval;
     if (!is_exact(value)) return false;
     return switch (value.tag) {
         .interval => interval_part.has(part),
@@ -213,7 +234,13 @@ pub fn evaluate(call: *const Call) Error!Column {
         .add_days, .subtract_days => {
             const out = try call.new_values(i32);
             const sign: temporal.Sign = if (call.id == .add_days) .plus else .minus;
-            try temporal.dates_and_days(operand(i32, &call.operands[0]), operand(i32, &call.operands[1]), sign, call.rows, out);
+            try temporal.dates_and_days(
+                operand(i32, &call.operands[0]),
+                operand(i32, &call.operands[1]),
+                sign,
+                call.rows,
+                out,
+            );
             return call.of_values(i32, out);
         },
         .subtract_dates => {
@@ -221,7 +248,8 @@ pub fn evaluate(call: *const Call) Error!Column {
             temporal.subtract_dates(try spread(call, i32, 0), try spread(call, i32, 1), out);
             return call.of_values(i64, out);
         },
-        .subtract_timestamps => return binary(call, i64, i64, Interval, "the difference of timestamps", temporal.timestamp_difference),
+        .subtract_timestamps,
+        => return binary(call, i64, i64, Interval, "the difference of timestamps", temporal.timestamp_difference),
         .age => {
             const result = try binary(call, i64, i64, Interval, "age", total(i64, i64, Interval, difference.age));
             return without_infinite(call, i64, &.{ 0, 1 }, result);
@@ -231,8 +259,16 @@ pub fn evaluate(call: *const Call) Error!Column {
         .day_name, .month_name => return evaluate_name(call),
         .strftime => return evaluate_written(call),
         .strptime, .try_strptime => return evaluate_parsed(call),
-        .add_intervals => return binary(call, Interval, Interval, Interval, "the sum of intervals", temporal.interval_sum),
-        .subtract_intervals => return binary(call, Interval, Interval, Interval, "the difference of intervals", temporal.interval_difference),
+        .add_intervals,
+        => return binary(call, Interval, Interval, Interval, "the sum of intervals", temporal.interval_sum),
+        .subtract_intervals => return binary(
+            call,
+            Interval,
+            Interval,
+            Interval,
+            "the difference of intervals",
+            temporal.interval_difference,
+        ),
         .multiply_interval => return if (call.operands[1].column.type.tag == .i64)
             binary(call, Interval, i64, Interval, "a multiple of an interval", temporal.interval_times)
         else
@@ -289,7 +325,13 @@ fn binary(
     return call.of_values(T, out);
 }
 
-fn unary(call: *const Call, comptime A: type, comptime T: type, what: []const u8, comptime one: fn (A) ?T) Error!Column {
+fn unary(
+    call: *const Call,
+    comptime A: type,
+    comptime T: type,
+    what: []const u8,
+    comptime one: fn (A) ?T,
+) Error!Column {
     const out = try call.new_values(T);
     try each.each(T, out, call.rows, what, call, struct {
         fn at(c: *const Call, row: usize) ?T {
@@ -344,14 +386,31 @@ fn part_of(call: *const Call) DatePart {
 
 fn calendar_part(part: DatePart) ?calendar.DatePart {
     return switch (part) {
-        inline .year, .month, .day, .quarter, .week, .isoyear, .yearweek, .dayofweek, .isodow, .dayofyear, .decade, .century, .millennium, .era => |known| @field(calendar.DatePart, @tagName(known)),
+        inline .year,
+        .month,
+        .day,
+        .quarter,
+        .week,
+        .isoyear,
+        .yearweek,
+        .dayofweek,
+        .isodow,
+        .dayofyear,
+        .decade,
+        .century,
+        .millennium,
+        .era,
+        => |known| @field(calendar.DatePart, @tagName(known)),
         else => null,
     };
 }
 
 fn time_part(part: DatePart) ?moment.TimePart {
     return switch (part) {
-        inline .hour, .minute, .second, .millisecond, .microsecond, .nanosecond => |known| @field(moment.TimePart, @tagName(known)),
+        inline .hour, .minute, .second, .millisecond, .microsecond, .nanosecond => |known| @field(
+            moment.TimePart,
+            @tagName(known),
+        ),
         else => null,
     };
 }
@@ -426,7 +485,9 @@ fn timestamp_parts(call: *const Call, part: DatePart) Error!Column {
             const rest = @rem(value, 1000);
             to.* = @divTrunc(value, 1000) + @intFromBool(rest >= 500) - @intFromBool(rest <= -500);
         },
-        .epoch_ns => try each.each(i64, out, try finite_rows(call, i64, &.{1}, call.rows), "the epoch of a timestamp", values, struct {
+        .epoch_ns => try each.each(i64, out, try finite_rows(call, i64, &.{
+            1,
+        }, call.rows), "the epoch of a timestamp", values, struct {
             fn at(v: []const i64, row: usize) ?i64 {
                 return std.math.mul(i64, v[row], 1000) catch null;
             }
@@ -525,14 +586,20 @@ fn evaluate_truncation(call: *const Call) Error!Column {
         truncate_dates(unit, try spread(call, i32, 1), out)
     else
         truncate_timestamps(unit, try spread(call, i64, 1), out);
-    const infinite = if (value.column.type.tag == .date) try keep_infinite(call, i32, out) else try keep_infinite(call, i64, out);
+    const infinite = if (value.column.type.tag == .date)
+        try keep_infinite(call, i32, out)
+    else
+        try keep_infinite(call, i64, out);
     if (!fits or infinite) try refuse_truncation(call, unit, out);
     return call.of_values(i64, out);
 }
 
 fn date_unit(unit: difference.Unit) calendar.DateUnit {
     return switch (unit) {
-        inline .week, .month, .quarter, .year, .isoyear, .decade, .century, .millennium => |known| @field(calendar.DateUnit, @tagName(known)),
+        inline .week, .month, .quarter, .year, .isoyear, .decade, .century, .millennium => |known| @field(
+            calendar.DateUnit,
+            @tagName(known),
+        ),
         else => .day,
     };
 }
@@ -546,7 +613,11 @@ fn truncate_dates(unit: difference.Unit, days: []const i32, out: []i64) bool {
 fn truncate_timestamps(unit: difference.Unit, values: []const i64, out: []i64) bool {
     switch (unit) {
         .microsecond => @memcpy(out, values),
-        inline .millisecond, .second, .minute, .hour => |known| moment.truncate_times(@field(moment.TimeUnit, @tagName(known)), values, out),
+        inline .millisecond, .second, .minute, .hour => |known| moment.truncate_times(
+            @field(moment.TimeUnit, @tagName(known)),
+            values,
+            out,
+        ),
         else => return switch (date_unit(unit)) {
             inline else => |known| moment.truncate_dates(known, values, out),
         },
@@ -642,7 +713,8 @@ fn evaluate_interval(call: *const Call) Error!Column {
     try each.each(Interval, out, call.rows, "an interval", call, struct {
         fn at(c: *const Call, row: usize) ?Interval {
             const count = &c.operands[1];
-            if (count.column.type.tag == .f64) return construct.fractional_interval(part_of(c), count.value_at(f64, row));
+            if (count.column.type.tag == .f64)
+                return construct.fractional_interval(part_of(c), count.value_at(f64, row));
             return construct.interval(part_of(c), count.value_at(i64, row));
         }
     }.at);
@@ -686,7 +758,10 @@ fn evaluate_made(call: *const Call) Error!Column {
             const out = try call.new_values(i64);
             try each.each(i64, out, call.rows, "make_timestamp", call, struct {
                 fn at(c: *const Call, row: usize) ?i64 {
-                    return temporal.timestamp_of(made_date(c, row) orelse return null, made_time(c, 3, row) orelse return null);
+                    return temporal.timestamp_of(
+                        made_date(c, row) orelse return null,
+                        made_time(c, 3, row) orelse return null,
+                    );
                 }
             }.at);
             return call.of_values(i64, out);
@@ -696,7 +771,11 @@ fn evaluate_made(call: *const Call) Error!Column {
 }
 
 fn made_date(call: *const Call, row: usize) ?i32 {
-    return construct.date(call.operands[0].value_at(i64, row), call.operands[1].value_at(i64, row), call.operands[2].value_at(i64, row));
+    return construct.date(
+        call.operands[0].value_at(i64, row),
+        call.operands[1].value_at(i64, row),
+        call.operands[2].value_at(i64, row),
+    );
 }
 
 fn made_time(call: *const Call, first: usize, row: usize) ?i64 {
@@ -767,7 +846,10 @@ fn evaluate_parsed(call: *const Call) Error!Column {
         if (bits) |made| {
             if (found != null and call.matters(row)) bitmap.set(made.ptr, row) else bitmap.clear(made.ptr, row);
         } else if (found == null) {
-            interrupt.describe("'{s}' is not a time of the format '{s}'", .{ given[0..@min(given.len, 80)], call.operands[1].bytes_at(0) });
+            interrupt.describe(
+                "'{s}' is not a time of the format '{s}'",
+                .{ given[0..@min(given.len, 80)], call.operands[1].bytes_at(0) },
+            );
             return error.OutOfRange;
         }
         to.* = found orelse 0;

@@ -95,7 +95,8 @@ pub const Filter = struct {
     /// Two sizes that differ are two opinions on where the blocks are, and "no" could be wrong.
     pub fn init(bytes: []const u8, footer_size: u32) Error!Filter {
         const sizes = try extent(bytes);
-        if (footer_size != 0 and footer_size != sizes.size()) return invalid("a Bloom filter's sizes in header and footer differ");
+        if (footer_size != 0 and footer_size != sizes.size())
+            return invalid("a Bloom filter's sizes in header and footer differ");
         if (bytes.len < sizes.size()) return error.Truncated;
         return .{ .bitset = bytes[sizes.header_size..][0..sizes.bitset_size] };
     }
@@ -201,7 +202,13 @@ fn plain_big_endian(value: i128, type_length: u32, buffer: *[16]u8) ?[]const u8 
 const testing = std.testing;
 
 fn test_leaf(physical: metadata.PhysicalType, conversion: metadata.Conversion, data_type: schema.DataType) Leaf {
-    return .{ .physical = physical, .conversion = conversion, .max_definition = 0, .max_repetition = 0, .type = data_type };
+    return .{
+        .physical = physical,
+        .conversion = conversion,
+        .max_definition = 0,
+        .max_repetition = 0,
+        .type = data_type,
+    };
 }
 
 const test_header = [_]u8{ 0x15, 0x40, 0x1C, 0x1C, 0x00, 0x00, 0x1C, 0x1C, 0x00, 0x00, 0x1C, 0x1C, 0x00, 0x00, 0x00 };

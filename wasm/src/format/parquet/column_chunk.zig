@@ -355,7 +355,12 @@ pub const ChunkReader = struct {
             };
             if (raw.values.min != null or raw.values.max != null or raw.values.null_count != null) says_nothing = false;
             first_rows.appendAssumeCapacity(page.first_row);
-            evidence.appendAssumeCapacity(.{ .statistics = raw.values, .deprecated = raw.deprecated, .value_count = page.row_count, .is_page = true });
+            evidence.appendAssumeCapacity(.{
+                .statistics = raw.values,
+                .deprecated = raw.deprecated,
+                .value_count = page.row_count,
+                .is_page = true,
+            });
             row = page.end_row().?;
         }
         if (says_nothing) return null;
@@ -452,11 +457,15 @@ pub const ChunkReader = struct {
         const room = self.dictionary_room();
         const header = page_header.read(bytes) catch |reason| switch (reason) {
             error.InvalidFormat => return self.fail_here(self.chunk.start),
-            error.Truncated => return self.need_dictionary(if (bytes.len == 0) room else @max(room, bytes.len * 2), bytes.len, needs),
+            error.Truncated => return self.need_dictionary(if (bytes.len == 0)
+                room
+            else
+                @max(room, bytes.len * 2), bytes.len, needs),
         };
         const size = @as(u64, header.header_size) + header.compressed_size;
         if (size > bytes.len) return self.need_dictionary(size, bytes.len, needs);
-        if (header.page != .dictionary) return self.fail(self.chunk.start, "there is no dictionary where the footer says");
+        if (header.page != .dictionary)
+            return self.fail(self.chunk.start, "there is no dictionary where the footer says");
         try self.read_dictionary(&.{
             .offset = self.chunk.start,
             .header = header,
@@ -515,7 +524,8 @@ pub const ChunkReader = struct {
 
     /// Begins the next page of the queue.
     fn begin_page(self: *ChunkReader) Error!void {
-        if (self.queue_first == self.queue.items.len) return self.fail(self.walk_offset, "a column chunk ends before its rows do");
+        if (self.queue_first == self.queue.items.len)
+            return self.fail(self.walk_offset, "a column chunk ends before its rows do");
         const page = self.queue.items[self.queue_first];
         self.queue_first += 1;
         try self.check_crc(&page);
@@ -535,8 +545,10 @@ pub const ChunkReader = struct {
 
     fn begin_v1(self: *ChunkReader, page: *const Page, header: page_header.DataPage) Error!void {
         var bytes = try self.decompress(&self.page_bytes, page.body, page.header.uncompressed_size, true, page.offset);
-        const repetition = try take_levels(&bytes, header.repetition_encoding, self.leaf.max_repetition, header.value_count);
-        const definition = try take_levels(&bytes, header.definition_encoding, self.leaf.max_definition, header.value_count);
+        const repetition =
+            try take_levels(&bytes, header.repetition_encoding, self.leaf.max_repetition, header.value_count);
+        const definition =
+            try take_levels(&bytes, header.definition_encoding, self.leaf.max_definition, header.value_count);
         try self.values.begin(header.encoding, bytes, header.value_count);
         self.current = .{
             .offset = page.offset,
@@ -564,19 +576,31 @@ pub const ChunkReader = struct {
             .first_row = page.first_row,
             .end_row = page.end_row(),
             .entries_left = count,
-            .definition = if (self.leaf.max_definition == 0) .none else .{ .rle = try .init(definition_bytes, level_width(self.leaf.max_definition)) },
-            .repetition = if (self.leaf.max_repetition == 0) .none else .{ .rle = try .init(repetition_bytes, level_width(self.leaf.max_repetition)) },
+            .definition = if (self.leaf.max_definition == 0) .none else .{
+                .rle = try .init(definition_bytes, level_width(self.leaf.max_definition)),
+            },
+            .repetition = if (self.leaf.max_repetition == 0) .none else .{
+                .rle = try .init(repetition_bytes, level_width(self.leaf.max_repetition)),
+            },
         };
     }
 
     fn check_crc(self: *const ChunkReader, page: *const Page) Error!void {
         if (!self.options.verify_crc) return;
         const expected = page.header.crc orelse return;
-        if (std.hash.Crc32.hash(page.body) != expected) return self.fail(page.offset, "the checksum of a page does not match");
+        if (std.hash.Crc32.hash(page.body) != expected)
+            return self.fail(page.offset, "the checksum of a page does not match");
     }
 
     /// The body of a page as its writer had it: as it lies, or decompressed into `buffer`.
-    fn decompress(self: *ChunkReader, buffer: *Buffer, body: []const u8, size: u32, compressed: bool, offset: u64) Error![]const u8 {
+    fn decompress(
+        self: *ChunkReader,
+        buffer: *Buffer,
+        body: []const u8,
+        size: u32,
+        compressed: bool,
+        offset: u64,
+    ) Error![]const u8 {
         const codec = self.chunk.codec;
         // Arrow before 3.0 compressed the values of v2 pages and said that it had not.
         const is_stored = codec == .uncompressed or (!compressed and body.len == size);
@@ -679,7 +703,9 @@ pub const ChunkReader = struct {
         const page = &self.queue.items[self.queue_first];
         if (page.first_row > self.row) {
             self.row = @min(target, page.first_row);
-        } else if (page.end_row() != null and page.end_row().? <= target and self.ahead_first == self.ahead_definitions.items.len) {
+        } else if (page.end_row() != null and page.end_row().? <= target and
+            self.ahead_first == self.ahead_definitions.items.len)
+        {
             self.row = page.end_row().?;
             self.queue_first += 1;
             self.pages_skipped += 1;
@@ -762,13 +788,21 @@ pub const ChunkReader = struct {
     }
 
     /// Chosen rows of the next `count` of the current page; `base` is the number of its first row.
-    fn take_rows(self: *ChunkReader, builder: *ColumnBuilder, first: u32, rows: []const u32, base: u32, count: u32) Error!void {
+    fn take_rows(
+        self: *ChunkReader,
+        builder: *ColumnBuilder,
+        first: u32,
+        rows: []const u32,
+        base: u32,
+        count: u32,
+    ) Error!void {
         try self.places.ensureTotalCapacity(self.gpa, rows.len);
         self.places.items.len = rows.len;
         const places = self.places.items;
         const current = &self.current.?;
         const all_valid = self.leaf.max_definition == 0 or
-            (self.leaf.max_definition == 1 and current.definition == .rle and try current.definition.rle.take_run(1, count));
+            (self.leaf.max_definition == 1 and current.definition == .rle and
+                try current.definition.rle.take_run(1, count));
         if (all_valid) {
             for (places, rows) |*place, row| place.* = row - base;
             _ = try builder.extend_validity(first, rows.len, false);
@@ -787,9 +821,10 @@ pub const ChunkReader = struct {
     /// Which pages hold rows of `begin` to `end`, of those that are here and have not been read.
     fn page_kinds(self: *const ChunkReader, begin: u64, end: u64) PageKinds {
         var kinds: PageKinds = .{};
-        if (self.current) |current| if (current.entries_left > 0 and current.first_row < end and current.end_row.? > begin) {
-            if (self.values.has_codes()) kinds.coded = true else kinds.other = true;
-        };
+        if (self.current) |current|
+            if (current.entries_left > 0 and current.first_row < end and current.end_row.? > begin) {
+                if (self.values.has_codes()) kinds.coded = true else kinds.other = true;
+            };
         for (self.queue.items[self.queue_first..]) |*page| {
             if (page.first_row >= end) break;
             if (page.end_row().? <= begin or page.row_count == 0) continue;
@@ -798,7 +833,8 @@ pub const ChunkReader = struct {
                 .data_v2 => |header| header.encoding,
                 .dictionary, .index => unreachable,
             };
-            if (encoding == .rle_dictionary or encoding == .plain_dictionary) kinds.coded = true else kinds.other = true;
+            if (encoding == .rle_dictionary or
+                encoding == .plain_dictionary) kinds.coded = true else kinds.other = true;
         }
         return kinds;
     }
@@ -855,7 +891,13 @@ pub const ChunkReader = struct {
 
     /// The values of rows `first` to `first + count` of those that `coded` knows, behind the rows of
     /// `builder`.
-    pub fn append_coded(self: *ChunkReader, builder: *ColumnBuilder, coded: *CodedRows, first: u32, count: u32) Error!void {
+    pub fn append_coded(
+        self: *ChunkReader,
+        builder: *ColumnBuilder,
+        coded: *CodedRows,
+        first: u32,
+        count: u32,
+    ) Error!void {
         coded.expand();
         const codes = coded.codes_of(first, count);
         const before = builder.row_count;
@@ -965,8 +1007,10 @@ pub const ChunkReader = struct {
         try current.definition.read(self.ahead_definitions.items);
         self.ahead_first = 0;
         current.entries_left -= step;
-        for (self.ahead_definitions.items) |level| if (level > self.leaf.max_definition) return invalid("a definition level is too high");
-        for (self.ahead_repetitions.items) |level| if (level > self.leaf.max_repetition) return invalid("a repetition level is too high");
+        for (self.ahead_definitions.items) |level|
+            if (level > self.leaf.max_definition) return invalid("a definition level is too high");
+        for (self.ahead_repetitions.items) |level|
+            if (level > self.leaf.max_repetition) return invalid("a repetition level is too high");
         return true;
     }
 

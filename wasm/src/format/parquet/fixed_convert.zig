@@ -358,7 +358,8 @@ test int96 {
     var target: [5]i64 = undefined;
     int96(&bytes, &target);
     try testing.expectEqualSlices(i64, &.{ 0, -1, 86_400_000_000 + 3_661_000_001, -1 }, target[0..4]);
-    const absurd = (@as(i128, std.math.maxInt(u32)) - 2_440_588) * day_microseconds + @divFloor(@as(i128, std.math.minInt(i64)), 1000);
+    const absurd = (@as(i128, std.math.maxInt(u32)) - 2_440_588) * day_microseconds +
+        @divFloor(@as(i128, std.math.minInt(i64)), 1000);
     try testing.expectEqual(@as(i64, @truncate(absurd)), target[4]);
 }
 

@@ -123,7 +123,8 @@ const Parser = struct {
         const count = try self.reader.read_list_of(field_type, .structure);
         // Counts come from the bytes: reserve no more than these bytes could hold.
         const chunk_count = @as(u64, count) * tree.leaves.len;
-        if (chunk_count > self.reader.remaining() / chunk_size_min) return invalid("the footer has fewer column chunks than columns", .{});
+        if (chunk_count > self.reader.remaining() / chunk_size_min)
+            return invalid("the footer has fewer column chunks than columns", .{});
         try self.rows.ensureTotalCapacityPrecise(self.arena, @intCast(chunk_count));
         try self.first_rows.ensureTotalCapacityPrecise(self.arena, @as(usize, count) + 1);
         try self.group_starts.ensureTotalCapacityPrecise(self.arena, count);
@@ -132,7 +133,8 @@ const Parser = struct {
             try interrupt.check();
             self.first_rows.appendAssumeCapacity(row_count);
             row_count += try self.read_row_group(tree.leaves);
-            if (row_count > footer.file_size_max) return invalid("the row groups have more rows than there can be", .{});
+            if (row_count > footer.file_size_max)
+                return invalid("the row groups have more rows than there can be", .{});
         }
         self.first_rows.appendAssumeCapacity(row_count);
     }
@@ -152,7 +154,10 @@ const Parser = struct {
             else => try self.reader.skip(field.type),
         };
         if (!has_columns) return invalid("a row group has no columns", .{});
-        const rows = std.math.cast(u64, row_count orelse return invalid("a row group does not say how many rows it has", .{})) orelse
+        const rows = std.math.cast(
+            u64,
+            row_count orelse return invalid("a row group does not say how many rows it has", .{}),
+        ) orelse
             return invalid("a row group has fewer than no rows", .{});
         // No byte of the file stands for them, and there is nothing to read until they are all counted.
         if (leaves.len == 0 and rows > 0) return invalid("the file has rows but no columns", .{});
@@ -198,7 +203,8 @@ const Parser = struct {
     }
 
     fn fill_row(self: *Parser, row: *Row, leaf: *const Leaf, chunk: *const ChunkFields) Error!void {
-        if (chunk.physical != @backingInt(leaf.physical)) return invalid("a column chunk has another type than the schema", .{});
+        if (chunk.physical != @backingInt(leaf.physical))
+            return invalid("a column chunk has another type than the schema", .{});
         if (chunk.codec < 0 or chunk.codec > 7) {
             interrupt.describe("a column is compressed by an unknown codec ({d})", .{chunk.codec});
             return error.NotSupported;
@@ -210,13 +216,27 @@ const Parser = struct {
             at(row, .dictionary_pages).* = chunk.dictionary_page_count;
             at(row, .other_pages).* = chunk.other_page_count;
         }
-        at(row, .extra_values).* = std.math.cast(u64, chunk.value_count) orelse return invalid("a column chunk has fewer than no values", .{});
-        at(row, .uncompressed_size).* = std.math.cast(u64, chunk.uncompressed_size) orelse return invalid("a column chunk has a negative size", .{});
+        at(row, .extra_values).* = std.math.cast(u64, chunk.value_count) orelse
+            return invalid("a column chunk has fewer than no values", .{});
+        at(row, .uncompressed_size).* = std.math.cast(u64, chunk.uncompressed_size) orelse
+            return invalid("a column chunk has a negative size", .{});
         if (chunk.value_count > footer.file_size_max or chunk.uncompressed_size > footer.file_size_max)
             return invalid("a column chunk claims more than there can be", .{});
         try self.place(row, chunk, &flags);
-        flags.column_index = self.put_span(row, .column_index_offset, .column_index_size, chunk.column_index_offset, chunk.column_index_size);
-        flags.offset_index = self.put_span(row, .offset_index_offset, .offset_index_size, chunk.offset_index_offset, chunk.offset_index_size);
+        flags.column_index = self.put_span(
+            row,
+            .column_index_offset,
+            .column_index_size,
+            chunk.column_index_offset,
+            chunk.column_index_size,
+        );
+        flags.offset_index = self.put_span(
+            row,
+            .offset_index_offset,
+            .offset_index_size,
+            chunk.offset_index_offset,
+            chunk.offset_index_size,
+        );
         flags.bloom = chunk.bloom_offset > 0 and self.put_bloom(row, chunk.bloom_offset, chunk.bloom_size);
         try self.put_statistics(row, leaf, chunk, &flags);
         at(row, .flags).* = @as(u16, @bitCast(flags));
@@ -227,13 +247,18 @@ const Parser = struct {
     /// then the chunk begins with the dictionary, else with what is called the first data page. (A
     /// dictionary page may turn up there all the same.)
     fn place(self: *Parser, row: *Row, chunk: *const ChunkFields, flags: *Flags) Error!void {
-        const data = std.math.cast(u64, chunk.data_page_offset) orelse return invalid("a column chunk begins before the file", .{});
+        const data = std.math.cast(u64, chunk.data_page_offset) orelse
+            return invalid("a column chunk begins before the file", .{});
         const dictionary: u64 = if (chunk.dictionary_page_offset > 0) @intCast(chunk.dictionary_page_offset) else 0;
         flags.dictionary = dictionary != 0 and (dictionary < data or data == 0);
         const start = if (flags.dictionary) dictionary else data;
-        const size = std.math.cast(u64, chunk.compressed_size) orelse return invalid("a column chunk has a negative size", .{});
+        const size = std.math.cast(u64, chunk.compressed_size) orelse
+            return invalid("a column chunk has a negative size", .{});
         if (start > self.data_size or size > self.data_size - start) {
-            interrupt.describe("a column chunk of {d} bytes at offset {d} is not within the {d} bytes before the footer", .{ size, start, self.data_size });
+            interrupt.describe(
+                "a column chunk of {d} bytes at offset {d} is not within the {d} bytes before the footer",
+                .{ size, start, self.data_size },
+            );
             return error.InvalidFormat;
         }
         at(row, .start).* = start;
@@ -245,7 +270,8 @@ const Parser = struct {
     /// An index that is not within the file is none.
     fn put_span(self: *Parser, row: *Row, offset_array: Array, size_array: Array, offset: i64, size: i32) bool {
         if (offset < 0 or size <= 0) return false;
-        if (offset > self.file_size or @as(u64, @intCast(size)) > self.file_size - @as(u64, @intCast(offset))) return false;
+        if (offset > self.file_size or @as(u64, @intCast(size)) > self.file_size - @as(u64, @intCast(offset)))
+            return false;
         at(row, offset_array).* = @intCast(offset);
         at(row, size_array).* = @intCast(size);
         return true;
@@ -258,7 +284,13 @@ const Parser = struct {
         return offset < self.file_size;
     }
 
-    fn put_statistics(self: *Parser, row: *Row, leaf: *const Leaf, chunk: *const ChunkFields, flags: *Flags) Error!void {
+    fn put_statistics(
+        self: *Parser,
+        row: *Row,
+        leaf: *const Leaf,
+        chunk: *const ChunkFields,
+        flags: *Flags,
+    ) Error!void {
         const found = chunk.statistics.values;
         if (found.null_count) |null_count| {
             flags.null_count = null_count <= chunk.value_count;
@@ -443,7 +475,8 @@ const Plan = struct {
         for (0..footer.array_count) |number| {
             const array: Array = @fromBackingInt(@intCast(number));
             self.frames_size += 1 + byte_width(self.base(array));
-            self.arrays_size += footer.array_size(array, self.group_count(), self.leaf_count(), self.width(array)) catch unreachable;
+            self.arrays_size += footer.array_size(array, self.group_count(), self.leaf_count(), self.width(array)) catch
+                unreachable;
         }
     }
 
@@ -619,7 +652,13 @@ const TestThrift = struct {
         return self.buffer[0..self.size];
     }
 
-    fn element(self: *TestThrift, name: []const u8, physical: ?metadata.PhysicalType, child_count: i64, converted: i64) void {
+    fn element(
+        self: *TestThrift,
+        name: []const u8,
+        physical: ?metadata.PhysicalType,
+        child_count: i64,
+        converted: i64,
+    ) void {
         if (physical) |tag| self.int(1, @backingInt(tag));
         self.int(3, 1);
         self.text(4, name);
@@ -717,7 +756,10 @@ test "chunks come back" {
     try testing.expectEqual(null, second.column_index);
     // The first data page is not known: pages are walked from the start.
     const third = flat.chunk(0, 2);
-    try testing.expectEqual(.{ 404, 404, true, null }, .{ third.start, third.data_page_offset, third.has_dictionary, third.column_index });
+    try testing.expectEqual(
+        .{ 404, 404, true, null },
+        .{ third.start, third.data_page_offset, third.has_dictionary, third.column_index },
+    );
     const fourth = flat.chunk(0, 3);
     try testing.expectEqual(.{ 504, false }, .{ fourth.start, fourth.has_dictionary });
     try testing.expectEqualStrings("", fourth.statistics.min.?);
@@ -743,7 +785,9 @@ test "long bounds are cut" {
         .{ @ptrCast(&last), @ptrCast(last[0..16]), null },
     };
     for (cases) |case| {
-        const flat = try flatten_chunks(arena.allocator(), &.{.{ .physical = .byte_array, .min = case[0], .max = case[0] }});
+        const flat = try flatten_chunks(arena.allocator(), &.{
+            .{ .physical = .byte_array, .min = case[0], .max = case[0] },
+        });
         const found = flat.chunk(0, 0).statistics;
         try testing.expectEqualStrings(case[1], found.min.?);
         try testing.expectEqual(case[2] == null, found.max == null);
@@ -832,7 +876,10 @@ test "damaged Thrift is refused or read" {
     for (0..out.size) |position| for (0..9) |bit| {
         var scratch: Arena = .init(testing.allocator);
         defer scratch.deinit();
-        const raw = if (bit == 8) try scratch.allocator().dupe(u8, out.bytes()[0..position]) else try scratch.allocator().dupe(u8, out.bytes());
+        const raw = if (bit == 8)
+            try scratch.allocator().dupe(u8, out.bytes()[0..position])
+        else
+            try scratch.allocator().dupe(u8, out.bytes());
         if (bit < 8) raw[position] ^= @as(u8, 1) << @intCast(bit);
         const blob = flatten(scratch.allocator(), raw, 1000) catch continue;
         const flat: footer.FlatFooter = try .init(blob);

@@ -162,8 +162,14 @@ pub const FlatFooter = struct {
             .value_count = self.row_group(group).row_count +% unzigzag(self.value(.extra_values, index)),
             .data_page_offset = start + self.value(.dictionary_size, index),
             .has_dictionary = flags.dictionary,
-            .column_index = if (flags.column_index) self.span(.column_index_offset, .column_index_size, index) else null,
-            .offset_index = if (flags.offset_index) self.span(.offset_index_offset, .offset_index_size, index) else null,
+            .column_index = if (flags.column_index)
+                self.span(.column_index_offset, .column_index_size, index)
+            else
+                null,
+            .offset_index = if (flags.offset_index)
+                self.span(.offset_index_offset, .offset_index_size, index)
+            else
+                null,
             .bloom = if (flags.bloom) self.span(.bloom_offset, .bloom_size, index) else null,
             .statistics = self.statistics(flags, index),
         };
@@ -293,7 +299,13 @@ pub const FlatFooter = struct {
         }
     }
 
-    fn check_places(self: *const FlatFooter, begin: usize, end: usize, group_start: u64, row_count: u64) error{InvalidFormat}!void {
+    fn check_places(
+        self: *const FlatFooter,
+        begin: usize,
+        end: usize,
+        group_start: u64,
+        row_count: u64,
+    ) error{InvalidFormat}!void {
         const room = self.file_size - group_start;
         for (begin..end) |index| {
             const start = self.value(.start, index);
@@ -449,7 +461,8 @@ const SchemaChecker = struct {
     fn leaf(self: *SchemaChecker, tag: schema.TypeTag, record: Record) schema_error!void {
         // Types without children take no memory.
         var nothing: std.heap.FixedBufferAllocator = .init(&.{});
-        const data_type = schema.read_type_parameters(&self.columns, nothing.allocator(), tag, 0) catch return error.InvalidFormat;
+        const data_type = schema.read_type_parameters(&self.columns, nothing.allocator(), tag, 0) catch
+            return error.InvalidFormat;
         const found = try read_leaf(&self.records, record, data_type, 0, 0);
         if (!schema_tree.leaf_is_sound(&found)) return error.InvalidFormat;
         self.leaf_count += 1;
@@ -458,7 +471,13 @@ const SchemaChecker = struct {
     const schema_error = error{InvalidFormat};
 };
 
-fn read_leaf(records: *Cursor, record: Record, data_type: schema.DataType, definition: u8, repetition: u8) error{InvalidFormat}!Leaf {
+fn read_leaf(
+    records: *Cursor,
+    record: Record,
+    data_type: schema.DataType,
+    definition: u8,
+    repetition: u8,
+) error{InvalidFormat}!Leaf {
     const physical: metadata.PhysicalType = @fromBackingInt(@intCast(record.physical));
     return .{
         .physical = physical,
@@ -482,7 +501,13 @@ const TreeBuilder = struct {
     records: Cursor,
     leaves: std.ArrayList(Leaf),
 
-    fn node(self: *TreeBuilder, name: []const u8, data_type: schema.DataType, outer: u8, repetition: u8) error{OutOfMemory}!Node {
+    fn node(
+        self: *TreeBuilder,
+        name: []const u8,
+        data_type: schema.DataType,
+        outer: u8,
+        repetition: u8,
+    ) error{OutOfMemory}!Node {
         const record: Record = @bitCast(trusted(u8, self.records.read_int(u8)));
         var result: Node = .{
             .name = name,
@@ -499,13 +524,20 @@ const TreeBuilder = struct {
                 result.children = try self.children(data_type, result.element_definition, result.repetition);
             },
             .structure => result.children = try self.children(data_type, result.definition, repetition),
-            else => self.leaves.appendAssumeCapacity(trusted(Leaf, read_leaf(&self.records, record, data_type, result.definition, repetition))),
+            else => self.leaves.appendAssumeCapacity(
+                trusted(Leaf, read_leaf(&self.records, record, data_type, result.definition, repetition)),
+            ),
         }
         result.leaf_count = @intCast(self.leaves.items.len - result.leaf_first);
         return result;
     }
 
-    fn children(self: *TreeBuilder, data_type: schema.DataType, definition: u8, repetition: u8) error{OutOfMemory}![]const Node {
+    fn children(
+        self: *TreeBuilder,
+        data_type: schema.DataType,
+        definition: u8,
+        repetition: u8,
+    ) error{OutOfMemory}![]const Node {
         const result = try self.arena.alloc(Node, data_type.children.len);
         for (result, data_type.children) |*to, from| to.* = try self.node(from.name, from.type, definition, repetition);
         return result;
@@ -516,7 +548,10 @@ test check_tail {
     defer interrupt.forget();
     try std.testing.expectEqual(0x01020304, try check_tail("\x04\x03\x02\x01PAR1"));
     try std.testing.expectError(error.NotSupported, check_tail("\x04\x03\x02\x01PARE"));
-    try std.testing.expectEqualStrings("the file is encrypted", interrupt.control.detail.message[0..interrupt.control.detail.message_size]);
+    try std.testing.expectEqualStrings(
+        "the file is encrypted",
+        interrupt.control.detail.message[0..interrupt.control.detail.message_size],
+    );
     try std.testing.expectError(error.InvalidFormat, check_tail("\x04\x03\x02\x01LANC"));
 }
 

@@ -103,7 +103,8 @@ pub const ChunkFields = struct {
         inline for (metadata_order) |field| {
             if (fields.take_field(field)) try self.read_metadata_field(reader, field.id, field);
         }
-        while (try fields.next_field()) |field| try self.read_metadata_field(reader, field.known(&metadata_kinds), field);
+        while (try fields.next_field()) |field|
+            try self.read_metadata_field(reader, field.known(&metadata_kinds), field);
         outer.* = copy;
     }
 
@@ -143,7 +144,10 @@ pub const ChunkFields = struct {
             }
             while (try fields.next_field()) |field| {
                 const id = field.known(&page_count_kinds);
-                if (id == 0) try reader.skip(field.type) else numbers[@intCast(id)] = try reader.read_int(i32, field.type);
+                if (id == 0) try reader.skip(field.type) else numbers[@intCast(id)] = try reader.read_int(
+                    i32,
+                    field.type,
+                );
             }
             self.count_pages(numbers[1], numbers[2], numbers[3]);
         }

@@ -127,13 +127,17 @@ fn page_of(parts: *const Parts) Error!Page {
     switch (page_type) {
         .index => return .index,
         .data => return .{ .data = parts.data orelse return invalid("a data page has no data page header") },
-        .dictionary => return .{ .dictionary = parts.dictionary orelse return invalid("a dictionary page has no dictionary page header") },
+        .dictionary => return .{
+            .dictionary = parts.dictionary orelse return invalid("a dictionary page has no dictionary page header"),
+        },
         .data_v2 => {
             const page = parts.data_v2 orelse return invalid("a data page (v2) has no header of its own");
             const level_size = @as(u64, page.definition_size) + page.repetition_size;
             // Compressed or not, the levels stand in front as they are.
-            if (level_size > parts.compressed_size orelse 0) return invalid("the levels of a data page are longer than the page");
-            if (level_size > parts.uncompressed_size orelse 0) return invalid("the levels of a data page are longer than the page");
+            if (level_size > parts.compressed_size orelse 0)
+                return invalid("the levels of a data page are longer than the page");
+            if (level_size > parts.uncompressed_size orelse 0)
+                return invalid("the levels of a data page are longer than the page");
             return .{ .data_v2 = page };
         },
     }
@@ -198,7 +202,8 @@ fn read_data_page_v2(reader: *Reader, actual: Type) Error!DataPageV2 {
         8 => raw = try read_statistics(reader, field.type),
         else => try skip(reader, field.type),
     };
-    for ([_]usize{ 0, 1, 2, 4, 5 }) |i| if (numbers[i] == missing) return invalid("a data page (v2) lacks one of its numbers");
+    for ([_]usize{ 0, 1, 2, 4, 5 }) |i|
+        if (numbers[i] == missing) return invalid("a data page (v2) lacks one of its numbers");
     if (numbers[1] > numbers[0]) return invalid("a data page has more NULLs than values");
     // Every row has at least one value, be it NULL.
     if (numbers[2] > numbers[0]) return invalid("a data page has more rows than values");
@@ -346,21 +351,33 @@ test "version 2 and dictionary pages" {
     const header = try read(&test_v2);
     try testing.expectEqual(null, header.crc);
     const page = header.page.data_v2;
-    try testing.expectEqualSlices(u32, &.{ 5, 1, 4, 2, 3 }, &.{ page.value_count, page.null_count, page.row_count, page.definition_size, page.repetition_size });
+    try testing.expectEqualSlices(
+        u32,
+        &.{ 5, 1, 4, 2, 3 },
+        &.{ page.value_count, page.null_count, page.row_count, page.definition_size, page.repetition_size },
+    );
     try testing.expect(!page.is_compressed);
     // The flag is true unless the file says otherwise.
     var bytes = test_v2;
     bytes[19] = 0;
     try testing.expect((try read(bytes[0..21])).page.data_v2.is_compressed);
-    const dictionary = try read(&.{ 0x15, 0x04, 0x15, 0x28, 0x15, 0x14, 0x4C, 0x15, 0x0A, 0x15, 0x04, 0x11, 0x00, 0x00 });
-    try testing.expectEqual(DictionaryPage{ .value_count = 5, .encoding = .plain_dictionary, .is_sorted = true }, dictionary.page.dictionary);
+    const dictionary = try read(
+        &.{ 0x15, 0x04, 0x15, 0x28, 0x15, 0x14, 0x4C, 0x15, 0x0A, 0x15, 0x04, 0x11, 0x00, 0x00 },
+    );
+    try testing.expectEqual(
+        DictionaryPage{ .value_count = 5, .encoding = .plain_dictionary, .is_sorted = true },
+        dictionary.page.dictionary,
+    );
 }
 
 test "sizes, counts and types that cannot be" {
     defer interrupt.forget();
     // More NULLs than values, more rows, longer levels; unknown encoding; negative size; the header
     // of another type of page; an unknown type of page.
-    for ([_][2]u8{ .{ 10, 12 }, .{ 12, 12 }, .{ 16, 16 }, .{ 14, 2 }, .{ 14, 40 }, .{ 5, 1 }, .{ 1, 0 }, .{ 1, 8 }, .{ 1, 1 } }) |change| {
+    for ([_][2]u8{ .{
+        10,
+        12,
+    }, .{ 12, 12 }, .{ 16, 16 }, .{ 14, 2 }, .{ 14, 40 }, .{ 5, 1 }, .{ 1, 0 }, .{ 1, 8 }, .{ 1, 1 } }) |change| {
         var bytes = test_v2;
         bytes[change[0]] = change[1];
         try testing.expectError(error.InvalidFormat, read(&bytes));

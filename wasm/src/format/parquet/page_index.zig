@@ -106,10 +106,13 @@ fn read_locations(arena: std.mem.Allocator, reader: *Reader, actual: Type, limit
     for (offsets, sizes, first_rows, 0..) |*offset, *size, *first_row, page| {
         if (page % interrupt_pages == 0) try interrupt.check();
         const location = try read_location(reader);
-        if (location.offset > limits.file_size or location.size > limits.file_size - location.offset) return invalid(reader, "a page of the offset index is outside the file");
+        if (location.offset > limits.file_size or location.size > limits.file_size - location.offset)
+            return invalid(reader, "a page of the offset index is outside the file");
         // Readers give back the bytes before the page that they are at.
-        if (page > 0 and location.offset < offsets[page - 1] + sizes[page - 1]) return invalid(reader, "the pages of an offset index overlap");
-        const is_rising = if (page == 0) location.first_row == 0 else location.first_row > first_rows[page - 1] and location.first_row < limits.row_count;
+        if (page > 0 and location.offset < offsets[page - 1] + sizes[page - 1])
+            return invalid(reader, "the pages of an offset index overlap");
+        const is_rising = if (page == 0) location.first_row == 0 else location.first_row > first_rows[page - 1] and
+            location.first_row < limits.row_count;
         is_usable = is_usable and is_rising;
         offset.* = location.offset;
         size.* = location.size;
@@ -145,14 +148,18 @@ pub fn read_column_index(arena: std.mem.Allocator, bytes: []const u8, page_count
     var null_pages: ?[]const bool = null;
     var min_values: ?[]const []const u8 = null;
     var max_values: ?[]const []const u8 = null;
-    var index: ColumnIndex = .{ .null_pages = &.{}, .min_values = &.{}, .max_values = &.{}, .boundary_order = .unordered };
+    var index: ColumnIndex =
+        .{ .null_pages = &.{}, .min_values = &.{}, .max_values = &.{}, .boundary_order = .unordered };
     var fields = reader.structure();
     while (try fields.next_field()) |field| switch (field.id) {
         1 => null_pages = try read_flags(arena, &reader, field.type, page_count),
         2 => min_values = try read_bounds(arena, &reader, field.type, page_count),
         3 => max_values = try read_bounds(arena, &reader, field.type, page_count),
         // An order that is not known is none.
-        4 => index.boundary_order = std.enums.fromInt(BoundaryOrder, std.math.cast(u8, try reader.read_int(i32, field.type)) orelse 0) orelse .unordered,
+        4 => index.boundary_order = std.enums.fromInt(
+            BoundaryOrder,
+            std.math.cast(u8, try reader.read_int(i32, field.type)) orelse 0,
+        ) orelse .unordered,
         5 => index.null_counts = try read_counts(arena, &reader, field.type, page_count),
         8 => index.nan_counts = try read_counts(arena, &reader, field.type, page_count),
         else => try reader.skip(field.type),
@@ -164,7 +171,8 @@ pub fn read_column_index(arena: std.mem.Allocator, bytes: []const u8, page_count
 }
 
 fn expect_count(reader: *Reader, count: u32, page_count: u32) Error!void {
-    if (count != page_count) return invalid(reader, "a column index and its offset index have different numbers of pages");
+    if (count != page_count)
+        return invalid(reader, "a column index and its offset index have different numbers of pages");
 }
 
 fn read_flags(arena: std.mem.Allocator, reader: *Reader, actual: Type, page_count: u32) Error![]const bool {
@@ -236,9 +244,15 @@ test "offset indexes that cannot be" {
     defer arena.deinit();
     defer interrupt.forget();
     const limits: Limits = .{ .file_size = 155, .row_count = 25 };
-    try testing.expectError(error.InvalidFormat, read_offset_index(arena.allocator(), &test_offset_index, .{ .file_size = 154, .row_count = 25 }));
+    try testing.expectError(
+        error.InvalidFormat,
+        read_offset_index(arena.allocator(), &test_offset_index, .{ .file_size = 154, .row_count = 25 }),
+    );
     for (0..test_offset_index.len) |size| {
-        try testing.expectError(error.InvalidFormat, read_offset_index(arena.allocator(), test_offset_index[0..size], limits));
+        try testing.expectError(
+            error.InvalidFormat,
+            read_offset_index(arena.allocator(), test_offset_index[0..size], limits),
+        );
     }
     // The size or the offset is negative; a page begins before the one in front of it ends.
     for ([_][2]u8{ .{ 14, 0x63 }, .{ 3, 0x07 }, .{ 11, 0xCE } }) |change| {
@@ -248,14 +262,20 @@ test "offset indexes that cannot be" {
     }
     try testing.expectError(error.InvalidFormat, read_offset_index(arena.allocator(), &.{0}, limits));
     try testing.expectError(error.InvalidFormat, read_offset_index(arena.allocator(), &.{ 0x19, 0x0C, 0x00 }, limits));
-    const none = try read_offset_index(arena.allocator(), &.{ 0x19, 0x0C, 0x00 }, .{ .file_size = 155, .row_count = 0 });
+    const none = try read_offset_index(arena.allocator(), &.{ 0x19, 0x0C, 0x00 }, .{
+        .file_size = 155,
+        .row_count = 0,
+    });
     try testing.expectEqual(0, none.page_count());
 }
 
 test "an offset index whose rows do not rise has no pages" {
     var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
-    const past_the_end = try read_offset_index(arena.allocator(), &test_offset_index, .{ .file_size = 155, .row_count = 20 });
+    const past_the_end = try read_offset_index(arena.allocator(), &test_offset_index, .{
+        .file_size = 155,
+        .row_count = 20,
+    });
     try testing.expectEqual(0, past_the_end.page_count());
     // The first row is not 0; a row repeats.
     for ([_][2]u8{ .{ 8, 2 }, .{ 16, 0 } }) |change| {
@@ -293,7 +313,10 @@ test read_column_index {
     try testing.expectEqual(10, middle.statistics.null_count.?);
     try testing.expectError(error.InvalidFormat, read_column_index(arena.allocator(), &test_column_index, 2));
     for (0..test_column_index.len) |size| {
-        try testing.expectError(error.InvalidFormat, read_column_index(arena.allocator(), test_column_index[0..size], 3));
+        try testing.expectError(
+            error.InvalidFormat,
+            read_column_index(arena.allocator(), test_column_index[0..size], 3),
+        );
     }
 }
 

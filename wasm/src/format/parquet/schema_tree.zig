@@ -495,7 +495,8 @@ const Builder = struct {
     fn leaf(self: *Builder, element: *const Element, levels: Levels, nullable: bool) Error!Node {
         const is_fixed = element.physical.? == .fixed_len_byte_array;
         if (is_fixed and element.type_length < 1) return invalid("a column of fixed length has no length");
-        if (is_fixed and element.type_length > fixed_size_max) return unsupported("a column of fixed length has values of more than 16 MiB");
+        if (is_fixed and element.type_length > fixed_size_max)
+            return unsupported("a column of fixed length has values of more than 16 MiB");
         if (!belongs(element)) return invalid("a column's logical type does not fit its physical one");
         const value = leaf_value(element);
         const index = self.leaves.items.len;
@@ -810,7 +811,10 @@ test "schemas that lie are refused" {
     defer arena.deinit();
     defer interrupt.forget();
     try testing.expectError(error.InvalidFormat, build(arena.allocator(), &.{}));
-    try testing.expectError(error.InvalidFormat, build(arena.allocator(), &.{group("r", .required, 1_000_000_000, .none)}));
+    try testing.expectError(
+        error.InvalidFormat,
+        build(arena.allocator(), &.{group("r", .required, 1_000_000_000, .none)}),
+    );
     try testing.expectError(error.InvalidFormat, build(arena.allocator(), &.{
         group("r", .required, 1, .none),
         primitive("a", .required, .int32),
@@ -884,7 +888,10 @@ test read_element {
     var reader: thrift.Reader = .init(&text);
     const element = try read_element(&reader);
     try testing.expectEqualStrings("ab", element.name);
-    try testing.expectEqual(.{ .byte_array, .optional, .text }, .{ element.physical.?, element.repetition, element.annotation.kind });
+    try testing.expectEqual(
+        .{ .byte_array, .optional, .text },
+        .{ element.physical.?, element.repetition, element.annotation.kind },
+    );
     // int64, converted TIMESTAMP_MICROS, logical TIMESTAMP(not UTC, nanoseconds): the logical one wins
     const time = [_]u8{ 0x15, 4, 0x55, 20, 0x4C, 0x8C, 0x12, 0x1C, 0x3C, 0x00, 0x00, 0x00, 0x00, 0x00 };
     reader = .init(&time);

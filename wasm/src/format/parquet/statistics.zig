@@ -35,7 +35,8 @@ pub const Writer = struct {
     /// Zeros where there is no number to be read: older than every fix.
     version: [3]u32 = @splat(0),
 
-    pub const Application = enum { unknown, parquet_mr, parquet_cpp, parquet_cpp_arrow, parquet_rs, datafusion, duckdb, polars };
+    pub const Application =
+        enum { unknown, parquet_mr, parquet_cpp, parquet_cpp_arrow, parquet_rs, datafusion, duckdb, polars };
 
     const names = [_]struct { []const u8, Application }{
         .{ "parquet-mr", .parquet_mr },
@@ -141,7 +142,8 @@ pub fn decode_bound(leaf: *const Leaf, bytes: []const u8) ?Bound {
     return switch (leaf.conversion) {
         .none, .narrow, .widen, .widen_i128 => decode_physical(leaf, bytes),
         .big_endian => decode_big_endian(leaf, bytes),
-        .float16 => if (bytes.len == 2) float_bound(@as(f16, @bitCast(std.mem.readInt(u16, bytes[0..2], .little)))) else null,
+        .float16,
+        => if (bytes.len == 2) float_bound(@as(f16, @bitCast(std.mem.readInt(u16, bytes[0..2], .little)))) else null,
         .int96, .unsupported => null,
     };
 }
@@ -149,10 +151,18 @@ pub fn decode_bound(leaf: *const Leaf, bytes: []const u8) ?Bound {
 fn decode_physical(leaf: *const Leaf, bytes: []const u8) ?Bound {
     switch (leaf.physical) {
         .boolean => return if (bytes.len == 1 and bytes[0] < 2) .{ .integer = bytes[0] } else null,
-        .int32 => return if (bytes.len == 4) integer_bound(leaf.type, std.mem.readInt(i32, bytes[0..4], .little)) else null,
-        .int64 => return if (bytes.len == 8) integer_bound(leaf.type, std.mem.readInt(i64, bytes[0..8], .little)) else null,
-        .float => return if (bytes.len == 4) float_bound(@as(f32, @bitCast(std.mem.readInt(u32, bytes[0..4], .little)))) else null,
-        .double => return if (bytes.len == 8) float_bound(@as(f64, @bitCast(std.mem.readInt(u64, bytes[0..8], .little)))) else null,
+        .int32,
+        => return if (bytes.len == 4) integer_bound(leaf.type, std.mem.readInt(i32, bytes[0..4], .little)) else null,
+        .int64,
+        => return if (bytes.len == 8) integer_bound(leaf.type, std.mem.readInt(i64, bytes[0..8], .little)) else null,
+        .float => return if (bytes.len == 4)
+            float_bound(@as(f32, @bitCast(std.mem.readInt(u32, bytes[0..4], .little))))
+        else
+            null,
+        .double => return if (bytes.len == 8)
+            float_bound(@as(f64, @bitCast(std.mem.readInt(u64, bytes[0..8], .little))))
+        else
+            null,
         .byte_array => return .{ .bytes = bytes },
         .fixed_len_byte_array => return if (bytes.len == leaf.type_length) .{ .bytes = bytes } else null,
         .int96 => return null,
@@ -192,7 +202,10 @@ fn is_unsigned(data_type: DataType) bool {
 /// Values that are cut on the way to our type do not keep their order, so their bounds go, too.
 fn fits(data_type: DataType, value: i128) bool {
     return switch (data_type.layout()) {
-        inline .i8, .i16, .i32, .i64, .i128, .u8, .u16, .u32, .u64 => |layout| std.math.cast(schema.Scalar(layout), value) != null,
+        inline .i8, .i16, .i32, .i64, .i128, .u8, .u16, .u32, .u64 => |layout| std.math.cast(
+            schema.Scalar(layout),
+            value,
+        ) != null,
         else => false,
     };
 }
@@ -378,12 +391,21 @@ fn pair_side(pair: Pair, comptime side: Side) ?Bound {
 }
 
 fn new_buffer(arena: std.mem.Allocator, size: u64) error{OutOfMemory}!Buffer {
-    const bytes = try arena.alignedAlloc(u8, .fromByteUnits(column_module.alignment), std.math.cast(usize, size) orelse return error.OutOfMemory);
+    const bytes = try arena.alignedAlloc(
+        u8,
+        .fromByteUnits(column_module.alignment),
+        std.math.cast(usize, size) orelse return error.OutOfMemory,
+    );
     @memset(bytes, 0);
     return bytes;
 }
 
-fn build_bounds(arena: std.mem.Allocator, data_type: DataType, pairs: []const Pair, comptime side: Side) error{OutOfMemory}!Column {
+fn build_bounds(
+    arena: std.mem.Allocator,
+    data_type: DataType,
+    pairs: []const Pair,
+    comptime side: Side,
+) error{OutOfMemory}!Column {
     const count: u32 = @intCast(pairs.len);
     var column: Column = .{ .type = data_type, .row_count = count };
     const valid = try new_buffer(arena, bitmap.size(count));
@@ -409,7 +431,12 @@ fn build_bits(arena: std.mem.Allocator, pairs: []const Pair, comptime side: Side
     return data;
 }
 
-fn build_scalars(comptime T: type, arena: std.mem.Allocator, pairs: []const Pair, comptime side: Side) error{OutOfMemory}!Buffer {
+fn build_scalars(
+    comptime T: type,
+    arena: std.mem.Allocator,
+    pairs: []const Pair,
+    comptime side: Side,
+) error{OutOfMemory}!Buffer {
     const data = try new_buffer(arena, @as(u64, pairs.len) * @sizeOf(T));
     const values: [*]T = @ptrCast(data.ptr);
     for (pairs, values) |pair, *value| {
@@ -419,7 +446,12 @@ fn build_scalars(comptime T: type, arena: std.mem.Allocator, pairs: []const Pair
     return data;
 }
 
-fn build_fixed(arena: std.mem.Allocator, width: u64, pairs: []const Pair, comptime side: Side) error{OutOfMemory}!Buffer {
+fn build_fixed(
+    arena: std.mem.Allocator,
+    width: u64,
+    pairs: []const Pair,
+    comptime side: Side,
+) error{OutOfMemory}!Buffer {
     const data = try new_buffer(arena, std.math.mul(u64, pairs.len, width) catch return error.OutOfMemory);
     const size: usize = @intCast(width);
     for (pairs, 0..) |pair, row| {
@@ -429,7 +461,12 @@ fn build_fixed(arena: std.mem.Allocator, width: u64, pairs: []const Pair, compti
     return data;
 }
 
-fn build_bytes(arena: std.mem.Allocator, pairs: []const Pair, comptime side: Side, column: *Column) error{OutOfMemory}!void {
+fn build_bytes(
+    arena: std.mem.Allocator,
+    pairs: []const Pair,
+    comptime side: Side,
+    column: *Column,
+) error{OutOfMemory}!void {
     var total: u64 = 0;
     for (pairs) |pair| if (pair_side(pair, side)) |bound| {
         total += bound.bytes.len;
@@ -456,16 +493,30 @@ fn build_null_counts(arena: std.mem.Allocator, origin: Origin, evidence: []const
         value.* = null_count_of(origin, piece) orelse continue;
         bitmap.set(valid.ptr, row);
     }
-    return .{ .type = .of(.i64), .row_count = count, .data = data, .validity = if (bitmap.all_set(valid, count)) null else valid };
+    return .{ .type = .of(.i64), .row_count = count, .data = data, .validity = if (bitmap.all_set(valid, count))
+        null
+    else
+        valid };
 }
 
-fn build_nan_possible(arena: std.mem.Allocator, origin: Origin, evidence: []const Evidence, pairs: []const Pair) error{OutOfMemory}!Column {
+fn build_nan_possible(
+    arena: std.mem.Allocator,
+    origin: Origin,
+    evidence: []const Evidence,
+    pairs: []const Pair,
+) error{OutOfMemory}!Column {
     const data = try new_buffer(arena, bitmap.size(evidence.len));
     for (evidence, pairs, 0..) |piece, pair, row| if (is_nan_possible(origin, piece, pair)) bitmap.set(data.ptr, row);
     return .{ .type = .of(.bool), .row_count = @intCast(evidence.len), .data = data };
 }
 
-fn build_exact(arena: std.mem.Allocator, origin: Origin, evidence: []const Evidence, pairs: []const Pair, comptime side: Side) error{OutOfMemory}!Column {
+fn build_exact(
+    arena: std.mem.Allocator,
+    origin: Origin,
+    evidence: []const Evidence,
+    pairs: []const Pair,
+    comptime side: Side,
+) error{OutOfMemory}!Column {
     const data = try new_buffer(arena, bitmap.size(evidence.len));
     for (evidence, pairs, 0..) |piece, pair, row| {
         if (is_exact(origin, piece, pair, side)) bitmap.set(data.ptr, row);
@@ -476,7 +527,13 @@ fn build_exact(arena: std.mem.Allocator, origin: Origin, evidence: []const Evide
 const testing = std.testing;
 
 fn test_leaf(physical: metadata.PhysicalType, conversion: metadata.Conversion, data_type: DataType) Leaf {
-    return .{ .physical = physical, .conversion = conversion, .max_definition = 1, .max_repetition = 0, .type = data_type };
+    return .{
+        .physical = physical,
+        .conversion = conversion,
+        .max_definition = 1,
+        .max_repetition = 0,
+        .type = data_type,
+    };
 }
 
 fn test_origin(leaf: *const Leaf) Origin {
@@ -530,15 +587,23 @@ test "integers of every width" {
     try expect_none(test_origin(&i32_leaf), range_of(@as(i32, 8), @as(i32, 7))); // min > max
     try expect_none(test_origin(&i32_leaf), range_of(@as(i64, 1), @as(i64, 7))); // wrong length
     const u32_leaf = test_leaf(.int32, .none, .of(.u32));
-    try expect_pair(test_origin(&u32_leaf), range_of(@as(i32, 5), @as(i32, -1)), .{ .integer = 5 }, .{ .integer = 0xFFFF_FFFF });
+    try expect_pair(test_origin(&u32_leaf), range_of(@as(i32, 5), @as(i32, -1)), .{ .integer = 5 }, .{
+        .integer = 0xFFFF_FFFF,
+    });
     const u64_leaf = test_leaf(.int64, .none, .of(.u64));
-    try expect_pair(test_origin(&u64_leaf), range_of(@as(i64, 5), @as(i64, -1)), .{ .integer = 5 }, .{ .integer = std.math.maxInt(u64) });
+    try expect_pair(test_origin(&u64_leaf), range_of(@as(i64, 5), @as(i64, -1)), .{ .integer = 5 }, .{
+        .integer = std.math.maxInt(u64),
+    });
     const u8_leaf = test_leaf(.int32, .narrow, .of(.u8));
-    try expect_pair(test_origin(&u8_leaf), range_of(@as(i32, 5), @as(i32, 255)), .{ .integer = 5 }, .{ .integer = 255 });
+    try expect_pair(test_origin(&u8_leaf), range_of(@as(i32, 5), @as(i32, 255)), .{ .integer = 5 }, .{
+        .integer = 255,
+    });
     // Values past the declared width are cut by the reader; their bounds say nothing.
     try expect_none(test_origin(&u8_leaf), range_of(@as(i32, 5), @as(i32, 256)));
     const date_leaf = test_leaf(.int32, .none, .of(.date));
-    try expect_pair(test_origin(&date_leaf), range_of(@as(i32, -1), @as(i32, 1)), .{ .integer = -1 }, .{ .integer = 1 });
+    try expect_pair(test_origin(&date_leaf), range_of(@as(i32, -1), @as(i32, 1)), .{ .integer = -1 }, .{
+        .integer = 1,
+    });
     const bool_leaf = test_leaf(.boolean, .none, .of(.bool));
     try expect_pair(test_origin(&bool_leaf), range_of(@as(u8, 0), @as(u8, 1)), .{ .integer = 0 }, .{ .integer = 1 });
     try expect_none(test_origin(&bool_leaf), range_of(@as(u8, 0), @as(u8, 2)));
@@ -550,20 +615,32 @@ test "decimals in every storage" {
     const int_leaf = test_leaf(.int32, .widen, narrow);
     try expect_pair(test_origin(&int_leaf), range_of(@as(i32, -5), @as(i32, 7)), .{ .integer = -5 }, .{ .integer = 7 });
     const long_leaf = test_leaf(.int64, .widen_i128, wide);
-    try expect_pair(test_origin(&long_leaf), range_of(@as(i64, -5), @as(i64, 7)), .{ .integer = -5 }, .{ .integer = 7 });
+    try expect_pair(test_origin(&long_leaf), range_of(@as(i64, -5), @as(i64, 7)), .{ .integer = -5 }, .{
+        .integer = 7,
+    });
     var fixed = test_leaf(.fixed_len_byte_array, .big_endian, narrow);
     fixed.type_length = 4;
-    try expect_pair(test_origin(&fixed), .{ .statistics = .{ .min = "\xFF\xFF\xFF\xFB", .max = "\x00\x00\x01\x00" } }, .{ .integer = -5 }, .{ .integer = 256 });
+    try expect_pair(
+        test_origin(&fixed),
+        .{ .statistics = .{ .min = "\xFF\xFF\xFF\xFB", .max = "\x00\x00\x01\x00" } },
+        .{ .integer = -5 },
+        .{ .integer = 256 },
+    );
     try expect_none(test_origin(&fixed), .{ .statistics = .{ .min = "\xFF\xFB", .max = "\x00\x00\x01\x00" } });
     const any = test_leaf(.byte_array, .big_endian, wide);
-    try expect_pair(test_origin(&any), .{ .statistics = .{ .min = "\xFB", .max = "\x01\x00" } }, .{ .integer = -5 }, .{ .integer = 256 });
+    try expect_pair(test_origin(&any), .{ .statistics = .{ .min = "\xFB", .max = "\x01\x00" } }, .{ .integer = -5 }, .{
+        .integer = 256,
+    });
     try expect_none(test_origin(&any), .{ .statistics = .{ .min = "", .max = "\x01" } });
     // Twenty bytes are fine as long as the first four repeat the sign.
     const sign: [20]u8 = @splat(0xFF);
     try testing.expectEqual(Bound{ .integer = -1 }, decode_bound(&any, &sign).?);
     try testing.expectEqual(null, decode_bound(&any, "\x00" ++ sign));
     try testing.expectEqual(null, decode_bound(&any, "\x01" ++ sign[0..16]));
-    try testing.expectEqual(Bound{ .integer = std.math.minInt(i128) }, decode_bound(&any, "\x80" ++ @as([15]u8, @splat(0))).?);
+    try testing.expectEqual(
+        Bound{ .integer = std.math.minInt(i128) },
+        decode_bound(&any, "\x80" ++ @as([15]u8, @splat(0))).?,
+    );
     // Past the i64 of a narrow decimal.
     const narrow_bytes = test_leaf(.byte_array, .big_endian, narrow);
     try testing.expectEqual(null, decode_bound(&narrow_bytes, "\x01" ++ @as([8]u8, @splat(0))));
@@ -582,7 +659,9 @@ test "floats: NaN and the two zeros" {
     try expect_pair(test_origin(&half), range_of(@as(f16, -1.5), @as(f16, 2)), .{ .float = -1.5 }, .{ .float = 2 });
     try expect_none(test_origin(&half), range_of(std.math.nan(f16), @as(f16, 2)));
     const single = test_leaf(.float, .none, .of(.f32));
-    try expect_pair(test_origin(&single), range_of(@as(f32, -1.5), std.math.inf(f32)), .{ .float = -1.5 }, .{ .float = std.math.inf(f64) });
+    try expect_pair(test_origin(&single), range_of(@as(f32, -1.5), std.math.inf(f32)), .{ .float = -1.5 }, .{
+        .float = std.math.inf(f64),
+    });
 }
 
 test "fields and writers that are not trusted" {
@@ -595,19 +674,26 @@ test "fields and writers that are not trusted" {
     const boolean = test_leaf(.boolean, .none, .of(.bool));
     const half = test_leaf(.fixed_len_byte_array, .float16, .of(.f16));
     // Deprecated fields, whatever the column order.
-    for ([_]*const Leaf{ &integer, &timestamp, &float }) |leaf| try testing.expect(is_trusted(.{ .leaf = leaf, .order = .undefined, .writer = .{} }, true));
-    for ([_]*const Leaf{ &unsigned, &text, &decimal, &boolean, &half }) |leaf| try testing.expect(!is_trusted(test_origin(leaf), true));
+    for ([_]*const Leaf{ &integer, &timestamp, &float }) |leaf|
+        try testing.expect(is_trusted(.{ .leaf = leaf, .order = .undefined, .writer = .{} }, true));
+    for ([_]*const Leaf{ &unsigned, &text, &decimal, &boolean, &half }) |leaf|
+        try testing.expect(!is_trusted(test_origin(leaf), true));
     // New fields need an order.
     for ([_]*const Leaf{ &integer, &unsigned, &float, &text, &decimal, &boolean, &half }) |leaf| {
         try testing.expect(is_trusted(test_origin(leaf), false));
         try testing.expect(!is_trusted(.{ .leaf = leaf, .order = .undefined, .writer = .{} }, false));
         const is_number = leaf == &float or leaf == &half;
-        try testing.expectEqual(is_number, is_trusted(.{ .leaf = leaf, .order = .ieee754_total, .writer = .{} }, false));
+        try testing.expectEqual(
+            is_number,
+            is_trusted(.{ .leaf = leaf, .order = .ieee754_total, .writer = .{} }, false),
+        );
     }
     const old_mr: Writer = .parse("parquet-mr version 1.7.0");
     const old_cpp: Writer = .parse("parquet-cpp version 1.2.9");
     try testing.expect(!is_trusted(.{ .leaf = &text, .order = .type_defined, .writer = old_mr }, false));
-    try testing.expect(is_trusted(.{ .leaf = &text, .order = .type_defined, .writer = .parse("parquet-mr version 1.8.0") }, false));
+    try testing.expect(
+        is_trusted(.{ .leaf = &text, .order = .type_defined, .writer = .parse("parquet-mr version 1.8.0") }, false),
+    );
     try testing.expect(is_trusted(.{ .leaf = &unsigned, .order = .type_defined, .writer = old_mr }, false));
     try testing.expect(!is_trusted(.{ .leaf = &unsigned, .order = .type_defined, .writer = old_cpp }, false));
     try testing.expect(is_trusted(.{ .leaf = &integer, .order = .type_defined, .writer = old_cpp }, false));
@@ -640,7 +726,9 @@ test "writers whose mistakes are known" {
     nested.max_definition = 2;
     try testing.expectEqual(null, null_count_of(test_origin(&nested), counted));
     // DuckDB left column_orders out.
-    try testing.expect(is_trusted(.{ .leaf = &text, .order = .undefined, .writer = .parse("DuckDB version v1.4.1 (build b)") }, false));
+    try testing.expect(
+        is_trusted(.{ .leaf = &text, .order = .undefined, .writer = .parse("DuckDB version v1.4.1 (build b)") }, false),
+    );
     try testing.expect(!is_trusted(.{ .leaf = &text, .order = .undefined, .writer = .parse("DuckDB") }, false));
 }
 
@@ -719,10 +807,26 @@ test "NaN may hide above max, and exactness of numbers" {
 
 test "every type builds, at every length and without evidence" {
     const types = [_]DataType{
-        .of(.bool),                            .of(.i8),                               .of(.i16),  .of(.i32),    .of(.i64),      .of(.u8),
-        .of(.u16),                             .of(.u32),                              .of(.u64),  .of(.f16),    .of(.f32),      .of(.f64),
-        .of(.date),                            .of(.time),                             .of(.utf8), .of(.binary), .of(.interval), .of(.null),
-        .{ .tag = .decimal, .precision = 38 }, .{ .tag = .fixed_binary, .width = 16 },
+        .of(.bool),
+        .of(.i8),
+        .of(.i16),
+        .of(.i32),
+        .of(.i64),
+        .of(.u8),
+        .of(.u16),
+        .of(.u32),
+        .of(.u64),
+        .of(.f16),
+        .of(.f32),
+        .of(.f64),
+        .of(.date),
+        .of(.time),
+        .of(.utf8),
+        .of(.binary),
+        .of(.interval),
+        .of(.null),
+        .{ .tag = .decimal, .precision = 38 },
+        .{ .tag = .fixed_binary, .width = 16 },
     };
     for (types) |data_type| {
         const leaf = test_leaf(.int32, .none, data_type);
@@ -737,9 +841,17 @@ test "every type builds, at every length and without evidence" {
             try testing.expectEqual(count, bounds.null_count.null_count());
         }
     }
-    const uuid: Leaf = .{ .physical = .fixed_len_byte_array, .type_length = 2, .max_definition = 0, .max_repetition = 0, .type = .{ .tag = .fixed_binary, .width = 2 } };
+    const uuid: Leaf = .{
+        .physical = .fixed_len_byte_array,
+        .type_length = 2,
+        .max_definition = 0,
+        .max_repetition = 0,
+        .type = .{ .tag = .fixed_binary, .width = 2 },
+    };
     var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
-    const bounds = try build(arena.allocator(), test_origin(&uuid), &.{ .{}, .{ .statistics = .{ .min = "aa", .max = "bb" } } });
+    const bounds = try build(arena.allocator(), test_origin(&uuid), &.{ .{}, .{
+        .statistics = .{ .min = "aa", .max = "bb" },
+    } });
     try testing.expectEqualStrings("\x00\x00aa", bounds.min.data);
 }

@@ -150,13 +150,18 @@ pub const Reader = struct {
 
     /// A list's (or a set's) head. There are at least `count` bytes left.
     pub inline fn read_list(self: *Reader, actual: Type) Error!List {
-        if (actual != .list and actual != .set) return invalid(self.position, "the Thrift bytes have a field of another type");
+        if (actual != .list and actual != .set)
+            return invalid(self.position, "the Thrift bytes have a field of another type");
         const head = try self.read_byte();
         const count: u64 = if (head >> 4 == 15) try self.read_varint() else head >> 4;
-        if (count > self.remaining()) return invalid(self.position, "a list in the Thrift bytes is longer than they are");
+        if (count > self.remaining())
+            return invalid(self.position, "a list in the Thrift bytes is longer than they are");
         // An empty list may carry no element type.
         if (count == 0 and head & 15 == 0) return .{ .count = 0, .type = .byte };
-        return .{ .count = std.math.cast(u32, count) orelse return invalid(self.position, "a list in the Thrift bytes is too long"), .type = try self.type_of(head & 15) };
+        return .{ .count = std.math.cast(u32, count) orelse return invalid(
+            self.position,
+            "a list in the Thrift bytes is too long",
+        ), .type = try self.type_of(head & 15) };
     }
 
     /// A list whose elements must be of `wanted`; returns their count.
@@ -175,7 +180,8 @@ pub const Reader = struct {
             .binary => _ = try self.read_raw(try self.read_varint()),
             .double, .uuid, .list, .set, .map, .structure => {
                 const end = skip_element(self.bytes, self.position, actual, 0);
-                if (end > self.bytes.len) return invalid(self.position, "the Thrift bytes end early, or are nested too deep");
+                if (end > self.bytes.len)
+                    return invalid(self.position, "the Thrift bytes end early, or are nested too deep");
                 self.position = end;
             },
         }
@@ -424,7 +430,8 @@ test "fields of every type, known and skipped" {
                 5 => try testing.expectEqual(1.5, try reader.read_double(field.type)),
                 7 => {
                     try testing.expectEqual(3, try reader.read_list_of(field.type, .i32));
-                    for (1..4) |wanted| try testing.expectEqual(@as(i32, @intCast(wanted)), try reader.read_int(i32, .i32));
+                    for (1..4) |wanted|
+                        try testing.expectEqual(@as(i32, @intCast(wanted)), try reader.read_int(i32, .i32));
                 },
                 8 => try testing.expectEqual(-2, try reader.read_int(i32, field.type)),
                 100 => try testing.expectEqual(std.math.minInt(i64), try reader.read_int(i64, field.type)),

@@ -103,7 +103,9 @@ pub const ValueReader = struct {
                 else => return self.misplaced(encoding),
             },
             .delta_byte_array => switch (self.leaf.physical) {
-                .byte_array, .fixed_len_byte_array => .{ .delta_bytes = try .init(self.page_arena.allocator(), bytes, 0) },
+                .byte_array, .fixed_len_byte_array => .{
+                    .delta_bytes = try .init(self.page_arena.allocator(), bytes, 0),
+                },
                 else => return self.misplaced(encoding),
             },
             .byte_stream_split => try self.begin_split(bytes),
@@ -112,7 +114,10 @@ pub const ValueReader = struct {
     }
 
     fn misplaced(self: *const ValueReader, encoding: Encoding) Error {
-        interrupt.describe("a page of {s} values has the encoding {s}", .{ @tagName(self.leaf.physical), @tagName(encoding) });
+        interrupt.describe(
+            "a page of {s} values has the encoding {s}",
+            .{ @tagName(self.leaf.physical), @tagName(encoding) },
+        );
         return error.InvalidFormat;
     }
 
@@ -151,7 +156,8 @@ pub const ValueReader = struct {
         // Every value takes bytes (a byte array its length), so the count cannot outgrow them.
         const size_min = if (self.leaf.physical == .byte_array) 4 else raw_size(self.leaf);
         if (@as(u64, value_count) * size_min > bytes.len) return invalid("a dictionary has fewer values than it says");
-        if (size_min == 0 and value_count > dictionary_count_max) return invalid("a dictionary of too many empty values");
+        if (size_min == 0 and value_count > dictionary_count_max)
+            return invalid("a dictionary of too many empty values");
         var builder: ColumnBuilder = try .init(self.gpa, self.leaf.type);
         errdefer builder.deinit();
         try self.begin(.plain, bytes, value_count);
@@ -212,7 +218,8 @@ pub const ValueReader = struct {
         defer all.deinit();
         try self.append(&all, count);
         try all.settle(count);
-        const column: Column = .{ .type = all.type, .row_count = count, .data = all.data.items, .offsets = all.offsets.items };
+        const column: Column =
+            .{ .type = all.type, .row_count = count, .data = all.data.items, .offsets = all.offsets.items };
         try builder.append_dense(&column, chosen);
     }
 
@@ -278,7 +285,8 @@ pub const ValueReader = struct {
     fn check_codes(self: *const ValueReader, codes: []const u32) Error!void {
         var greatest: u32 = 0;
         for (codes) |code| greatest = @max(greatest, code);
-        if (codes.len > 0 and greatest >= self.dictionary_count()) return invalid("a code beyond the end of its dictionary");
+        if (codes.len > 0 and greatest >= self.dictionary_count())
+            return invalid("a code beyond the end of its dictionary");
     }
 
     /// Values of the dictionary, behind the dense ones of `builder`.
@@ -311,7 +319,16 @@ pub const ValueReader = struct {
                 if (count > values.count - values.position) return too_few();
                 values.position += count;
             },
-            inline .fixed, .bits, .rle_bits, .bytes, .codes, .delta_i32, .delta_i64, .delta_length, .delta_bytes => |*values| try values.skip(count),
+            inline .fixed,
+            .bits,
+            .rle_bits,
+            .bytes,
+            .codes,
+            .delta_i32,
+            .delta_i64,
+            .delta_length,
+            .delta_bytes,
+            => |*values| try values.skip(count),
         }
     }
 
@@ -333,7 +350,8 @@ pub const ValueReader = struct {
         const size: usize = @intCast(self.leaf.type.value_size());
         try self.expect_fixed(count);
         const target = try builder.grow_dense(@as(u64, size) * count);
-        if (self.decoder == .codes) return gather_fixed(self.dictionary.?.data.items, size, try self.read_codes(count), target);
+        if (self.decoder == .codes)
+            return gather_fixed(self.dictionary.?.data.items, size, try self.read_codes(count), target);
         if (self.leaf.physical == .byte_array) return self.convert_byte_arrays(target, count);
         if (self.leaf.conversion == .none) return self.read_raw(target, count);
         const raw = try self.raw_buffer(@as(u64, raw_size(self.leaf)) * count);
@@ -438,7 +456,12 @@ pub const ValueReader = struct {
                 const codes = try self.read_codes(count);
                 const source = &self.dictionary.?;
                 const size = try dictionary_module.gather_offsets(source.offsets.items, codes, offsets, @intCast(base));
-                return dictionary_module.gather_bytes(source.offsets.items, source.data.items, codes, try builder.grow_dense(size));
+                return dictionary_module.gather_bytes(
+                    source.offsets.items,
+                    source.data.items,
+                    codes,
+                    try builder.grow_dense(size),
+                );
             },
             .bytes => |*values| {
                 const room = values.remaining();
@@ -493,7 +516,8 @@ fn take_unaligned(width: usize, source: []const u8, chosen: []const u32, target:
             const from: [*]align(1) const T = @ptrCast(source.ptr);
             for (typed(T, target), chosen) |*to, index| to.* = from[index];
         },
-        else => for (chosen, 0..) |index, i| @memcpy(target[i * width ..][0..width], source[index * width ..][0..width]),
+        else => for (chosen, 0..) |index, i|
+            @memcpy(target[i * width ..][0..width], source[index * width ..][0..width]),
     }
 }
 

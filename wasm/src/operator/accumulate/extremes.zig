@@ -121,9 +121,19 @@ pub const Extremes = struct {
         }
     }
 
-    fn update_groups(self: *Extremes, comptime which: Which, arena: std.mem.Allocator, column: *const Column, rows: *const Rows) Error!void {
+    fn update_groups(
+        self: *Extremes,
+        comptime which: Which,
+        arena: std.mem.Allocator,
+        column: *const Column,
+        rows: *const Rows,
+    ) Error!void {
         switch (self.family) {
-            .integers => grouped.extreme(i64, which, self.integers.items, rows.groups, try self.ordered(arena, column, rows)),
+            .integers => grouped.extreme(i64, which, self.integers.items, rows.groups, try self.ordered(
+                arena,
+                column,
+                rows,
+            )),
             .floats => {
                 const values = try rows_module.floats(arena, column, rows, self.neutral(f64));
                 grouped.extreme(f64, which, self.floats.items, rows.groups, values);
@@ -147,7 +157,12 @@ pub const Extremes = struct {
     }
 
     /// Integers in an order that is theirs: the sign of a u64 is turned.
-    fn ordered(self: *const Extremes, arena: std.mem.Allocator, column: *const Column, rows: *const Rows) Error![]const i64 {
+    fn ordered(
+        self: *const Extremes,
+        arena: std.mem.Allocator,
+        column: *const Column,
+        rows: *const Rows,
+    ) Error![]const i64 {
         if (column.type.layout() != .u64) return rows_module.integers(arena, column, rows, self.neutral(i64));
         const values = try rows_module.integers(arena, column, rows, turn(self.neutral(i64)));
         const turned = try arena.alloc(i64, values.len);
@@ -167,11 +182,17 @@ pub const Extremes = struct {
         const first = [_]u32{0};
         switch (column.type.layout()) {
             .bytes => {
-                const row = (if (which == .min) reduce.min_bytes(column.offsets, column.data, mask, count) else reduce.max_bytes(column.offsets, column.data, mask, count)).?;
+                const row = (if (which == .min)
+                    reduce.min_bytes(column.offsets, column.data, mask, count)
+                else
+                    reduce.max_bytes(column.offsets, column.data, mask, count)).?;
                 try self.offer_bytes(which, 0, column.bytes_at(row));
             },
             .bits => {
-                const value = (if (which == .min) reduce.min_bits(column.data, mask, count) else reduce.max_bits(column.data, mask, count)).?;
+                const value = (if (which == .min)
+                    reduce.min_bits(column.data, mask, count)
+                else
+                    reduce.max_bits(column.data, mask, count)).?;
                 grouped.extreme(i64, which, self.integers.items, &first, &.{@intFromBool(value)});
             },
             .fixed => for (0..count) |row| {
@@ -181,7 +202,10 @@ pub const Extremes = struct {
             .none, .list, .structure => unreachable,
             inline else => |layout| {
                 const T = Scalar(layout);
-                const value = (if (which == .min) reduce.min(T, column.values(T), mask) else reduce.max(T, column.values(T), mask)).?;
+                const value = (if (which == .min)
+                    reduce.min(T, column.values(T), mask)
+                else
+                    reduce.max(T, column.values(T), mask)).?;
                 switch (T) {
                     f16, f32, f64 => grouped.extreme(f64, which, self.floats.items, &first, &.{value}),
                     i128 => grouped.extreme(i128, which, self.wide.items, &first, &.{value}),
@@ -226,9 +250,19 @@ pub const Extremes = struct {
         return switch (self.family) {
             .integers => rows_module.from_integers(arena, self.type, try self.turned_back(arena), validity),
             .floats => rows_module.from_floats(arena, self.type, self.floats.items, validity),
-            .wide => .{ .type = self.type, .row_count = @intCast(self.wide.items.len), .validity = validity, .data = std.mem.sliceAsBytes(self.wide.items) },
+            .wide => .{
+                .type = self.type,
+                .row_count = @intCast(self.wide.items.len),
+                .validity = validity,
+                .data = std.mem.sliceAsBytes(self.wide.items),
+            },
             .bytes => self.texts_column(arena, validity),
-            .fixed => .{ .type = self.type, .row_count = @intCast(self.present.items.len), .validity = validity, .data = self.values.items },
+            .fixed => .{
+                .type = self.type,
+                .row_count = @intCast(self.present.items.len),
+                .validity = validity,
+                .data = self.values.items,
+            },
         };
     }
 
@@ -254,7 +288,13 @@ pub const Extremes = struct {
             position += @intCast(text.bytes().len);
         }
         offsets[texts.len] = position;
-        return .{ .type = self.type, .row_count = @intCast(texts.len), .validity = validity, .data = data, .offsets = offsets };
+        return .{
+            .type = self.type,
+            .row_count = @intCast(texts.len),
+            .validity = validity,
+            .data = data,
+            .offsets = offsets,
+        };
     }
 };
 
@@ -279,7 +319,11 @@ fn expect_extremes(data_type: DataType, column: Column, which: Which, expected: 
         if (whole) {
             try extremes.update_all(&column, column.validity);
         } else {
-            try extremes.update(arena.allocator(), &column, &.{ .rows = null, .groups = groups[0..column.row_count], .group_count = 1 });
+            try extremes.update(
+                arena.allocator(),
+                &column,
+                &.{ .rows = null, .groups = groups[0..column.row_count], .group_count = 1 },
+            );
         }
         const result = try extremes.results(arena.allocator(), null);
         const bytes = if (data_type.layout() == .bytes) result.bytes_at(0) else result.data[0..expected.len];

@@ -32,28 +32,64 @@ pub const Error = error{ Cancelled, OutOfMemory, TooLarge };
 pub const Kind = enum { continuous, discrete };
 
 /// One value a group; NULL where there is none.
-pub fn results(arena: std.mem.Allocator, collected: *const Collected, order: Collected.Order, kind: Kind, fraction: Fraction) Error!Column {
+pub fn results(
+    arena: std.mem.Allocator,
+    collected: *const Collected,
+    order: Collected.Order,
+    kind: Kind,
+    fraction: Fraction,
+) Error!Column {
     const values = try collected.values.finish(arena);
     const count = collected.group_count;
     const bits = try arena.alloc(u8, bitmap.size(count));
     @memset(bits, 0);
-    for (order.starts[0..count], order.starts[1..], 0..) |start, end, group| if (end > start) bitmap.set(bits.ptr, group);
+    for (order.starts[0..count], order.starts[1..], 0..) |start, end, group|
+        if (end > start) bitmap.set(bits.ptr, group);
     const validity: ?[]const u8 = if (bitmap.all_set(bits, count)) null else bits;
     switch (values.type.layout()) {
         .bytes, .fixed => return pick_rows(arena, &values, order, fraction, validity),
         .i128 => {
-            const found = try select_all(i128, arena, try gather(i128, arena, &values, order.rows), order, kind, fraction, values.type);
-            return .{ .type = values.type, .row_count = count, .validity = validity, .data = std.mem.sliceAsBytes(found) };
+            const found = try select_all(
+                i128,
+                arena,
+                try gather(i128, arena, &values, order.rows),
+                order,
+                kind,
+                fraction,
+                values.type,
+            );
+            return .{
+                .type = values.type,
+                .row_count = count,
+                .validity = validity,
+                .data = std.mem.sliceAsBytes(found),
+            };
         },
         .f16, .f32, .f64 => {
-            const found = try select_all(i64, arena, try gather(i64, arena, &values, order.rows), order, kind, fraction, values.type);
+            const found = try select_all(
+                i64,
+                arena,
+                try gather(i64, arena, &values, order.rows),
+                order,
+                kind,
+                fraction,
+                values.type,
+            );
             const floats = try arena.alignedAlloc(f64, .fromByteUnits(column_module.alignment), count);
             for (floats, found) |*to, key| to.* = float_of(key);
             return rows_module.from_floats(arena, values.type, floats, validity);
         },
         .none, .list, .structure => unreachable, // aggregate_step.zig refuses them
         else => {
-            const found = try select_all(i64, arena, try gather(i64, arena, &values, order.rows), order, kind, fraction, values.type);
+            const found = try select_all(
+                i64,
+                arena,
+                try gather(i64, arena, &values, order.rows),
+                order,
+                kind,
+                fraction,
+                values.type,
+            );
             if (values.type.layout() == .u64) for (found) |*value| {
                 value.* ^= std.math.minInt(i64);
             };
@@ -97,7 +133,15 @@ inline fn float_of(key: i64) f64 {
     return @bitCast(key ^ ((key >> 63) & std.math.maxInt(i64)));
 }
 
-fn select_all(comptime T: type, arena: std.mem.Allocator, keys: []T, order: Collected.Order, kind: Kind, fraction: Fraction, data_type: schema.DataType) Error![]align(column_module.alignment) T {
+fn select_all(
+    comptime T: type,
+    arena: std.mem.Allocator,
+    keys: []T,
+    order: Collected.Order,
+    kind: Kind,
+    fraction: Fraction,
+    data_type: schema.DataType,
+) Error![]align(column_module.alignment) T {
     const found = try arena.alignedAlloc(T, .fromByteUnits(column_module.alignment), order.starts.len - 1);
     for (found, order.starts[0..found.len], order.starts[1..], 0..) |*value, start, end, group| {
         if (group % 1024 == 0) try interrupt.check();
@@ -140,7 +184,9 @@ fn place_of(kind: Kind, fraction: Fraction, count: usize) Place {
 fn discrete_place(fraction: Fraction, count: usize) usize {
     const before: usize = if (fraction.divisor != 0) blk: {
         const total = @as(u128, count) * @as(u64, @intCast(fraction.divisor));
-        break :blk @intCast((total - @as(u128, count) * @as(u64, @intCast(fraction.dividend))) / @as(u64, @intCast(fraction.divisor)));
+        break :blk @intCast(
+            (total - @as(u128, count) * @as(u64, @intCast(fraction.dividend))) / @as(u64, @intCast(fraction.divisor)),
+        );
     } else blk: {
         const total: f64 = @floatFromInt(count);
         break :blk @intFromFloat(@floor(total - total * fraction.float));
@@ -161,7 +207,12 @@ fn between(comptime T: type, data_type: schema.DataType, first: T, second: T, we
             if (T == i128) return within(T, @floor(mix(a, @floatFromInt(second), weight)), first, second);
             return within(T, @trunc(multiply_add(@floatFromInt(second -% first), weight, a)), first, second);
         },
-        .time, .timestamp => return within(T, @round(mix(@floatFromInt(first), @floatFromInt(second), weight)), first, second),
+        .time, .timestamp => return within(
+            T,
+            @round(mix(@floatFromInt(first), @floatFromInt(second), weight)),
+            first,
+            second,
+        ),
         else => unreachable, // aggregate_step.zig refuses them
     }
 }
@@ -180,7 +231,13 @@ fn within(comptime T: type, value: f64, first: T, second: T) T {
 }
 
 /// Texts and values of fixed size: their rows are ordered instead.
-fn pick_rows(arena: std.mem.Allocator, values: *const Column, order: Collected.Order, fraction: Fraction, validity: ?[]const u8) Error!Column {
+fn pick_rows(
+    arena: std.mem.Allocator,
+    values: *const Column,
+    order: Collected.Order,
+    fraction: Fraction,
+    validity: ?[]const u8,
+) Error!Column {
     const rows = try arena.dupe(u32, order.rows);
     var padded: ColumnBuilder = try .init(arena, values.type);
     try padded.append_range(values, 0, values.row_count);
@@ -214,7 +271,8 @@ const LessRow = struct {
     column: *const Column,
 
     fn less(self: LessRow, a: u32, b: u32) bool {
-        if (self.column.type.layout() == .bytes) return std.mem.lessThan(u8, self.column.bytes_at(a), self.column.bytes_at(b));
+        if (self.column.type.layout() == .bytes)
+            return std.mem.lessThan(u8, self.column.bytes_at(a), self.column.bytes_at(b));
         if (self.column.type.tag == .interval) {
             const spans = self.column.values(Interval);
             return Span.of(spans[a]).less(.of(spans[b]));
