@@ -36,10 +36,28 @@ MAY_IMPORT = {
 LINES_MAX = 800
 #: Longer files, and why they are not two.
 LONGER = {
+    "abi.zig": "the contract",
     "format/parquet/column_chunk.zig": "one reader's state",
-    "format/parquet/flatten.zig": "one walk over levels, and the tests of every shape",
+    "format/parquet/flatten.zig": "one parser of one structure; a third of it are its tests",
     "format/parquet/schema_tree.zig": "one parser of one tree; half of it are its tests",
+    "format/parquet/statistics.zig": "one rule after the other; a third of it are its tests",
+    "kernel/cast.zig": "one conversion after the other; a third of it are its tests",
+    "lookup/group_table.zig": "one table; a quarter of it are its tests",
+    "operator/join.zig": "one operator's state; a third of it are its tests",
+    "plan/function_time.zig": "the rules and calls of one family of functions",
 }
+COLUMNS_MAX = 120
+#: Files and folders whose lines may still be wider.
+WIDER: tuple[str, ...] = (
+    "boundary/",
+    "format/lance/",
+    "format/reader.zig",
+    "format/text/",
+    "scan/",
+    "text_memory.zig",
+    "text_scan.zig",
+    "text_sniff.zig",
+)
 
 
 def room_of(path: Path) -> str:
@@ -109,3 +127,15 @@ def test_files_are_of_a_readable_size() -> None:
     }
     assert long <= set(LONGER), "cut them where there is a seam, or say here why there is none"
     assert set(LONGER) <= long, "these are short by now: take them off the list"
+
+
+def wide_lines(path: Path) -> list[int]:
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [number for number, line in enumerate(lines, 1) if len(line) > COLUMNS_MAX]
+
+
+def test_lines_fit() -> None:
+    """zig fmt keeps a line as long as it is; where a list ends in a comma, it puts each item on a line."""
+    wide = {path.relative_to(SOURCES).as_posix(): wide_lines(path) for path in FILES}
+    wide["build.zig"] = wide_lines(SOURCES.parents[1] / "build.zig")
+    assert not {name: found for name, found in wide.items() if found and not name.startswith(WIDER)}
