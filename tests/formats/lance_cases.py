@@ -17,23 +17,25 @@ import time
 import zlib
 from collections import Counter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from querymode import QueryMode, QueryModeError, col
 from tests.formats.lance_sweep import MORE_NULLS, NULLS, Kind, kinds
-from tests.lance_tables import VERSIONS, ours, pylance
+from tests.lance_tables import ours, pylance
 from tests.same_arrays import assert_same_columns, assert_same_tables
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import TypeAlias
 
     from querymode import DataFrame
 
+    Session: TypeAlias = "QueryMode | ByPylance"
     Query = Callable[[DataFrame], DataFrame]
+
 
 class Size(NamedTuple):
     rows: int
@@ -75,7 +77,7 @@ def all_cases() -> Iterator[Case]:
 
 
 def few_cases() -> Iterator[Case]:
-    """Every kind once; versions, sizes and NULLs take turns, the newest version often and large sizes seldom."""
+    """Every kind once; versions, sizes and NULLs take turns, new versions often and large sizes seldom."""
     for kind in kinds():
         turn = zlib.crc32(kind.name.encode())
         version = kind.versions[-1] if turn % 3 == 0 else kind.versions[turn // 3 % len(kind.versions)]
@@ -103,7 +105,9 @@ def table_of(case: Case) -> pa.Table:
     # Behind a structure without fields pylance takes every column for another one, and finds NULLs.
     is_behind = case.coin % 2 and case.kind.name != "struct without fields"
     order = [fields[name] for name in (("c", "id") if is_behind else ("id", "c"))]
-    return pa.Table.from_arrays([array for _, array in order], schema=pa.schema([field for field, _ in order]))
+    return pa.Table.from_arrays(
+        [array for _, array in order], schema=pa.schema([field for field, _ in order])
+    )
 
 
 def refusal(case: Case, column: Any) -> str | None:
@@ -133,7 +137,7 @@ def write(case: Case, table: pa.Table, path: Path) -> None:
 
 
 def _in_batches(table: pa.Table, rows: int) -> pa.RecordBatchReader:
-    """Structures are copied, not sliced: its writer mistakes the bits of booleans in some that begin later."""
+    """Structures are copied, not sliced: its writer mistakes bits of booleans in those that begin later."""
     batches = table.to_batches(max_chunksize=rows)
     if "struct" in str(table.schema.field("c").type):
         batches = [batch.take(pa.array(range(batch.num_rows))) for batch in batches]
@@ -187,9 +191,7 @@ def queries_of(case: Case, table: pa.Table) -> dict[str, Query]:
             if index < 3:
                 found[f"field {field.name}"] = _field(field.name)
     for name, value in _values(table).items():
-        found[f"equal to the {name}"] = lambda frame, value=value: frame.filter(c == value)
-        found[f"at least the {name}"] = lambda frame, value=value: frame.filter(c >= value).select("id")
-        found[f"not the {name}"] = lambda frame, value=value: frame.filter(c != value).select("id", "c")
+        found |= _compared(name, value)
     return found
 
 
@@ -205,6 +207,15 @@ def _groups(frame: DataFrame) -> DataFrame:
 
 def _field(name: str) -> Query:
     return lambda frame: frame.filter(col("id") >= 1).select(f"c.{name}")
+
+
+def _compared(name: str, value: Any) -> dict[str, Query]:
+    c = col("c")
+    return {
+        f"equal to the {name}": lambda frame: frame.filter(c == value),
+        f"at least the {name}": lambda frame: frame.filter(c >= value).select("id"),
+        f"not the {name}": lambda frame: frame.filter(c != value).select("id", "c"),
+    }
 
 
 def _values(table: pa.Table) -> dict[str, Any]:
@@ -240,7 +251,7 @@ class Differs(AssertionError):
     pass
 
 
-def check(session: QueryMode | ByPylance, case: Case, folder: Path, *, queries: int | None = None) -> str | None:
+def check(session: Session, case: Case, folder: Path, *, queries: int | None = None) -> str | None:
     """Why there was nothing to read, or None. `queries`: as many of them, and reading everything."""
     table = table_of(case)
     refused = refusal(case, table.column("c").chunk(0))
@@ -250,7 +261,8 @@ def check(session: QueryMode | ByPylance, case: Case, folder: Path, *, queries: 
     write(case, table, path)
     theirs = read_by_pylance(path)
     if not is_ours(theirs):
-        return check_foreign(session, path)
+        check_foreign(session, path)
+        return None
     if case.kind.is_optional and is_refused(session, path):
         return "a type that we do not read yet"
     wanted = ours(theirs)
@@ -294,14 +306,14 @@ def is_ours(table: pa.Table) -> bool:
     return True
 
 
-def check_foreign(session: QueryMode | ByPylance, path: Path) -> None:
+def check_foreign(session: Session, path: Path) -> None:
     """A column of a type that we do not have is refused by name, and what stands beside it is read."""
     numbers = session.table(str(path)).select("id").to_arrow().column("id")
     assert_same_columns(numbers, pa.chunked_array([np.arange(len(numbers))]), "id")
     assert is_refused(session, path), "a column of a type that we do not have was read"
 
 
-def is_refused(session: QueryMode | ByPylance, path: Path) -> bool:
+def is_refused(session: Session, path: Path) -> bool:
     try:
         session.table(str(path)).select("c").to_arrow()
     except QueryModeError as error:
@@ -340,9 +352,7 @@ def main() -> int:
     return 1 if counts["failed"] else 0
 
 
-def _report(
-    session: QueryMode | ByPylance, case: Case, folder: Path, options: argparse.Namespace
-) -> str:
+def _report(session: Session, case: Case, folder: Path, options: argparse.Namespace) -> str:
     try:
         refused = check(session, case, folder, queries=options.queries)
     except Exception as error:

@@ -547,7 +547,9 @@ def _lists() -> Iterator[Kind]:
         if name != "nothing":
             yield Kind(f"list of {name}, some NULL", _list_of(_some(make), name), row_bytes=size)
     yield Kind("large list of int32", _list_of(_numbers("int32", _small), "large", large=True), row_bytes=20)
-    yield Kind("list of 64 floats", _list_of(_floats("float32", _FLOAT_SHAPES["random"]), "64", sizes=_all_of(64)))
+    yield Kind(
+        "list of 64 floats", _list_of(_floats("float32", _FLOAT_SHAPES["random"]), "64", sizes=_all_of(64))
+    )
     yield Kind("list of one", _list_of(numbers, "one", sizes=_all_of(1)))
     yield Kind("empty lists", _list_of(numbers, "empty", sizes=_all_of(0)))
     yield Kind("lists, few of them not empty", _list_of(numbers, "few", sizes=_seldom))
@@ -593,7 +595,9 @@ def _structures() -> Iterator[Kind]:
     yield Kind("struct", _struct_of(x=numbers, y=texts), row_bytes=20)
     yield Kind("struct with NULLs in it", pair, row_bytes=20)
     yield Kind("struct of one", _struct_of(only=_some(_numbers("int32", _constant))), row_bytes=4)
-    yield Kind("struct of structs", _struct_of(a=_nullable(pair), b=_struct_of(c=_nullable(pair))), row_bytes=60)
+    yield Kind(
+        "struct of structs", _struct_of(a=_nullable(pair), b=_struct_of(c=_nullable(pair))), row_bytes=60
+    )
     yield Kind("struct of lists", _struct_of(p=_some(_list_of(_some(numbers), "p")), q=pair), row_bytes=60)
     vectors = _struct_of(v=_some(_vector("float32", 4)), w=_vector("float16", 70), b=_vector("int8", 3))
     yield Kind("struct of vectors", vectors, row_bytes=160)
@@ -742,7 +746,7 @@ def _settings() -> Iterator[Kind]:
     for how, asked in wanted.items():
         metadata = {f"lance-encoding:{key}": value for key, value in asked.items()}
         for name, (make, size) in by_name.items():
-            versions = SINCE_2_0
+            versions: tuple[str, ...] = SINCE_2_0
             if how == "by FSST" and name in ("bytes", "longer texts"):
                 versions = SINCE_2_1  # its writer panics on offsets of 8 bytes, and on pages without a value
             if how == "mini-block" and name == "longer texts":
@@ -796,7 +800,10 @@ def _blobs() -> Iterator[Kind]:
     for name, make in (
         ("small", _random_bytes(pa.large_binary(), 50)),
         ("large", _random_bytes(pa.large_binary(), 30_000)),
-        ("empty", lambda rows: pa.array([b"" if row % 2 else b"x" for row in range(rows)], pa.large_binary())),
+        (
+            "empty",
+            lambda rows: pa.array([b"" if row % 2 else b"x" for row in range(rows)], pa.large_binary()),
+        ),
     ):
         size = 30_000 if name == "large" else 100
         yield Kind(f"blobs, {name}", make, SINCE_2_0, blob, size)
