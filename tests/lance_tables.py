@@ -18,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from querymode import DataFrame
+
 #: Versions of data files, oldest first, as pylance's `data_storage_version` calls them.
 VERSIONS = ("0.1", "2.0", "2.1", "2.2")
 
@@ -31,6 +33,13 @@ needs_reader = pytest.mark.skipif(not reads_lance(), reason="Lance tables are no
 
 def pylance() -> Any:
     return pytest.importorskip("lance", reason="pylance is not installed; pip install 'querymode[dev]'")
+
+
+def table_at(session: QueryMode, path: Path, version: int | str | None = None) -> DataFrame:
+    """At a version by its number, or a tag by its name."""
+    if isinstance(version, str):
+        return session.table(path, ref=version)
+    return session.table(path, version=version)
 
 
 def ours(table: pa.Table) -> pa.Table:
