@@ -50,3 +50,9 @@ def ours(table: pa.Table) -> pa.Table:
 def known_to_pylance(path: Path | str, version: int | str | None = None, **options: Any) -> pa.Table:
     """What pylance reads, as it should come back from us."""
     return ours(pylance().dataset(str(path), version=version).to_table(**options))
+
+
+def skip_unless_read() -> None:
+    """For tests whose other half tries pylance."""
+    if not reads_lance():
+        pytest.skip("Lance tables are not read yet")
