@@ -15,6 +15,7 @@ PARTS = (
     "arrow",
     "codecs",
     "parquet",
+    "lance",
     "text",
     "queries",
     "operators",
