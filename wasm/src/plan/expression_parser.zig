@@ -209,13 +209,23 @@ pub const Parser = struct {
         const terms = try self.arena.alloc(Expression, try self.read_count(2));
         if (terms.len == 0) return refuse("AND or OR of nothing", .{});
         for (terms) |*term| term.* = try self.parse_predicate(depth + 1);
-        // Whatever order they were written in, those that may fail see only rows that the others leave open.
-        std.sort.block(Expression, terms, {}, fails_later);
-        return terms;
+        return self.infallible_first(terms);
     }
 
-    fn fails_later(_: void, a: Expression, b: Expression) bool {
-        return !a.fallible and b.fallible;
+    /// Whatever order they were written in, those that may fail see only rows that the others leave open.
+    /// (Not by std.sort.block: its cache of 512 items would stand on the stack at every level of an expression.)
+    fn infallible_first(self: *Parser, terms: []const Expression) Error![]const Expression {
+        const ordered = try self.arena.alloc(Expression, terms.len);
+        var place: usize = 0;
+        for ([_]bool{ false, true }) |fallible| {
+            for (terms) |*term| {
+                if (term.fallible != fallible) continue;
+                ordered[place] = term.*;
+                place += 1;
+            }
+        }
+        std.debug.assert(place == terms.len);
+        return ordered;
     }
 
     fn parse_compare(self: *Parser, depth: u32) Error!Expression {
