@@ -20,7 +20,7 @@ from querymode._call import check
 from querymode._secrets import hide
 from querymode.errors import QueryModeError, error
 from querymode.sql.lift import lift
-from querymode.sql.scan import after_blanks, unclosed
+from querymode.sql.scan import DOLLARS, after_blanks, unclosed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,8 +115,20 @@ class _PatientParser(_Parser):
             check()
 
 
-class _PatientScanner(TokenizerCore):
-    """The same for tokens, however many characters each has."""
+class _Scanner(TokenizerCore):
+    """A dollar begins a text only where `$tag$` does; sqlglot would look for the end of one in `$1,$2`."""
+
+    __slots__ = ()
+
+    def _scan_string(self, start: str) -> bool:
+        if start == "$" and DOLLARS.match(self.sql, self._current - 1) is None:
+            self._add(self.heredoc_string_alternative)
+            return True
+        return super()._scan_string(start)
+
+
+class _PatientScanner(_Scanner):
+    """For long texts, however many characters a token has: asks for the time now and then."""
 
     __slots__ = ("_steps",)
 
@@ -131,17 +143,24 @@ class _PatientScanner(TokenizerCore):
             check()
 
 
-class _PatientTokenizer(DuckDB.Tokenizer):
+class _Tokenizer(DuckDB.Tokenizer):
+    SCANNER: typing.ClassVar[type[_Scanner]] = _Scanner
+
     def _init_core(self) -> TokenizerCore:
         core = super()._init_core()
-        patient = object.__new__(_PatientScanner)
+        ours = object.__new__(self.SCANNER)
         for name in TokenizerCore.__slots__:
-            setattr(patient, name, getattr(core, name))
-        return patient
+            setattr(ours, name, getattr(core, name))
+        return ours
+
+
+class _PatientTokenizer(_Tokenizer):
+    SCANNER = _PatientScanner
 
 
 class _Dialect(DuckDB):
     Parser = _Parser
+    Tokenizer = _Tokenizer
 
 
 class _PatientDialect(DuckDB):
@@ -156,7 +175,8 @@ _LONG_TEXT = 1 << 14
 #: Steps of a parser between two looks at the clock: some 5 ms.
 _STRIDE = 1024
 _QUERIES = (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)
-_EXPLAIN = re.compile(r"explain(?:\s++analyze)?+(?=[\s(])", re.IGNORECASE)
+_EXPLAIN = re.compile(r"explain\b", re.IGNORECASE)
+_ANALYZE = re.compile(r"analy[sz]e\b", re.IGNORECASE)
 
 
 class Statement:
@@ -293,12 +313,10 @@ def parse(sql: str) -> Statement:
     if not isinstance(sql, str):
         raise error("SQL_SYNTAX", f"sql takes a text, not {type(sql).__name__}")
     text = Text(sql)
-    explain = _EXPLAIN.match(sql, after_blanks(sql, 0))
-    word = ""
-    if explain is not None:
-        word = explain[0].split()[-1].lower()
+    word, position = _explained(sql)
+    if word:
         # Blanks of the same length: places in the text stay what they are.
-        sql = " " * explain.end() + sql[explain.end() :]
+        sql = " " * position + sql[position:]
     sql, lists = lift(sql)
     dialect: DuckDB = _DIALECT
     if len(sql) > _LONG_TEXT:
@@ -309,6 +327,24 @@ def parse(sql: str) -> Statement:
         tokens = _number_parameters(tokens)
     tree = _tree(tokens, kinds, sql, text, dialect)
     return Statement(text, tree, word, not kinds.isdisjoint(_Parser.PLACEHOLDER_PARSERS), lists)
+
+
+def _explained(sql: str) -> tuple[str, int]:
+    """What is asked of the query ("", "explain" or "analyze"), and where it begins."""
+    explain = _EXPLAIN.match(sql, after_blanks(sql, 0))
+    if explain is None:
+        return "", 0
+    position = after_blanks(sql, explain.end())
+    if position == len(sql):  # a word alone, which the parser refuses
+        return "", 0
+    has_list = sql.startswith("(", position)
+    analyze = _ANALYZE.match(sql, after_blanks(sql, position + 1) if has_list else position)
+    if analyze is None:
+        return "explain", explain.end()
+    end = after_blanks(sql, analyze.end())
+    if not has_list:
+        return ("analyze", analyze.end()) if end < len(sql) else ("", 0)
+    return ("analyze", end + 1) if sql.startswith(")", end) else ("explain", explain.end())
 
 
 def _tokens(sql: str, text: Text, dialect: DuckDB) -> list[Token]:

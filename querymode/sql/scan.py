@@ -17,7 +17,7 @@ _BLANKS = re.compile(r"\s*+(?:--[^\n\r]*+\s*+)*+")
 #: Comments inside of comments between two looks at the clock.
 _STRIDE = 4096
 _COMMENT_ENDS = re.compile(r"/\*|\*/")
-_DOLLARS = re.compile(r"\$(?:[^\W\d]\w*+)?+\$")
+DOLLARS = re.compile(r"\$(?:[^\W\d]\w*+)?+\$")
 #: Everything but the word IN: quotes in one piece, comments up to the end of a line, words, and what lies
 #: between them. It stops at comments of other kinds, at dollars, at quotes that are not closed, and now and
 #: then: somebody may have to look at the clock.
@@ -97,7 +97,7 @@ def _stop(sql: str, position: int, passed: Callable[[int, int], None]) -> int:
 
 def _dollar_end(sql: str, start: int) -> int | None:
     """Behind `$tag$ … $tag$`, or behind the dollar of a parameter."""
-    tag = _DOLLARS.match(sql, start)
+    tag = DOLLARS.match(sql, start)
     if tag is None:
         return start + 1
     end = sql.find(tag[0], tag.end())

@@ -58,6 +58,8 @@ def plan_statement(session: QueryMode, text: str, parameters: object = None) -> 
 
 def _plan(session: QueryMode, statement: Statement, binder: Binder) -> Node:
     tree = statement.tree
+    if statement.explain and isinstance(tree, (exp.Show, exp.Describe)):
+        raise statement.text.not_supported(f"EXPLAIN of {type(tree).__name__.upper()}", tree)
     if isinstance(tree, exp.Show):
         return _show(session, statement, tree)
     if isinstance(tree, exp.Describe):

@@ -81,3 +81,11 @@ def test_both_kinds_at_once(qm: QueryMode) -> None:
 def test_what_is_no_value(qm: QueryMode) -> None:
     with raises_code("INVALID_FILTER"):
         qm.sql("SELECT ?", [object()])
+
+
+def test_numbers_side_by_side(qm: QueryMode) -> None:
+    rows = qm.sql("SELECT $1,$2, $tag$text$tag$ AS s,$1", [1, 2]).rows
+    assert list(rows[0].values()) == [1, 2, "text", 1]
+    many = ",".join(f"${number}" for number in range(1, 5000))
+    with raises_code("QUERY_FAILED", match="4999 parameters, but 0 values"):
+        qm.sql(f"SELECT {many}")

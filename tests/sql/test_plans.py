@@ -165,3 +165,35 @@ def test_explain_analyze_runs_the_query(tmp_path: Path) -> None:
     with raises_code("QUERY_FAILED"):
         qm.sql("EXPLAIN ANALYZE SELECT k // (v - v) FROM t")
     qm.sql("EXPLAIN SELECT k // (v - v) FROM t").collect()
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "EXPLAIN/**/ANALYZE/*x*/ ",
+        "EXPLAIN -- c\n ANALYZE ",
+        "explain (analyze) ",
+        "EXPLAIN ( /* */ ANALYSE ) ",
+        "EXPLAIN ANALYSE ",
+        "EXPLAIN ANALYZE(",
+    ],
+)
+def test_explain_analyze_as_it_may_be_written(qm: QueryMode, front: str) -> None:
+    (row,) = qm.sql(f"{front}SELECT a FROM t{')' if front.endswith('ANALYZE(') else ''}").rows
+    assert row["explain_key"] == "analyzed_plan"
+
+
+def test_explain_of_what_is_no_query(qm: QueryMode) -> None:
+    for front in ("EXPLAIN", "EXPLAIN ANALYZE"):
+        for text in ("DESCRIBE SELECT 1", "SHOW TABLES"):
+            with raises_code("NOT_SUPPORTED"):
+                qm.sql(f"{front} {text}")
+    (row,) = qm.sql("EXPLAIN (SELECT 1)").rows
+    assert row["explain_key"] == "plan"
+
+
+@pytest.mark.parametrize("sql", ["SELECT 1", "VALUES (1)"])
+def test_explain_analyze_of_constants_has_rows_and_a_time(qm: QueryMode, sql: str) -> None:
+    (row,) = qm.sql(f"EXPLAIN ANALYZE {sql}").rows
+    first = row["explain_value"].splitlines()[0]
+    assert "(1 rows, " in first and " ms)" in first
