@@ -48,12 +48,13 @@ class Call:
 
     def claim(self, size: int, what: str) -> None:
         """Counts bytes that `what` is going to take in this process; MEMORY_EXCEEDED if they are too many."""
-        self.claimed += size
-        if self.memory is not None and self.claimed > self.memory:
+        claimed = self.claimed + size
+        if self.memory is not None and claimed > self.memory:
             raise error(
                 "MEMORY_EXCEEDED",
-                f"{what} needs about {self.claimed:,} bytes, but memory= allows {self.memory:,}; raise it",
+                f"{what} needs about {claimed:,} bytes, but memory= allows {self.memory:,}; raise it",
             )
+        self.claimed = claimed
 
     def __enter__(self) -> Call:
         outer = self._outer = current()

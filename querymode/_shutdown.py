@@ -1,4 +1,4 @@
-"""Asking while Python shuts down.
+"""Asking while Python shuts down, and what is nested deeper than Python's stack.
 
 When `__del__` runs at the very end, nothing can be imported and no thread be started any more; in `atexit`
 handlers some of it cannot. Public methods then say so, instead of whatever happens to fail first.
@@ -34,7 +34,7 @@ def guards_shutdown(owner: Class) -> Class:
 
 
 def guarded(function: Any) -> Callable[..., Any]:
-    """A function whose failures at shutdown are a QueryModeError."""
+    """A function whose failures at shutdown, and of the stack, are a QueryModeError."""
     if function.__code__.co_flags & _GENERATOR:
 
         @wraps(function)
@@ -43,6 +43,11 @@ def guarded(function: Any) -> Callable[..., Any]:
                 raise _too_late()
             try:
                 yield from function(*arguments, **options)
+            except QueryModeError as failure:
+                _forget_context(failure)
+                raise
+            except RecursionError:
+                raise _too_deep() from None
             except (RuntimeError, ImportError) as failure:
                 if _is_of_shutdown(failure):
                     raise _too_late() from None
@@ -56,6 +61,11 @@ def guarded(function: Any) -> Callable[..., Any]:
             raise _too_late()
         try:
             return function(*arguments, **options)
+        except QueryModeError as failure:
+            _forget_context(failure)
+            raise
+        except RecursionError:
+            raise _too_deep() from None
         except (RuntimeError, ImportError) as failure:
             if _is_of_shutdown(failure):
                 raise _too_late() from None
@@ -64,10 +74,21 @@ def guarded(function: Any) -> Callable[..., Any]:
     return call
 
 
+def _forget_context(failure: QueryModeError) -> None:
+    """What an error was raised `from None` for is of no use to anybody, but may hold the whole of a text with
+    its passwords, and be logged with it."""
+    if failure.__suppress_context__ and failure.__cause__ is None:
+        failure.__context__ = None
+
+
 def _is_of_shutdown(failure: Exception) -> bool:
     # Python has no class for it: "can't register atexit after shutdown", "Python is likely shutting down".
     is_plain = isinstance(failure, (RuntimeError, ImportError)) and not isinstance(failure, QueryModeError)
     return is_plain and "shut" in str(failure)
+
+
+def _too_deep() -> QueryModeError:
+    return error("NOT_SUPPORTED", "this is nested too deep; compute it in several steps")
 
 
 def _too_late() -> QueryModeError:

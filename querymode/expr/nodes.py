@@ -11,14 +11,16 @@ from querymode._abi import AggregateOp, ArithmeticOp, CompareOp
 from querymode.errors import error
 from querymode.expr.aggregate_rules import RULES, WORDS
 from querymode.expr.number import NumberMethods
+from querymode.expr.spelling import between, shown_value, spell
 from querymode.expr.text import TextMethods
 from querymode.expr.time import TimeMethods
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, ClassVar, NoReturn
 
+    from querymode.errors import QueryModeError
     from querymode.expr.value_list import ValueList
     from querymode.types import DataType
 
@@ -85,16 +87,16 @@ class Expr(TextMethods, NumberMethods, TimeMethods):
     # ---- logic ----
 
     def __and__(self, other: object) -> Expr:
-        return And((*_terms(And, self), *_terms(And, as_expr(other))))
+        return _joined_with(And, self, as_expr(other))
 
     def __rand__(self, other: object) -> Expr:
-        return And((*_terms(And, as_expr(other)), *_terms(And, self)))
+        return _joined_with(And, as_expr(other), self)
 
     def __or__(self, other: object) -> Expr:
-        return Or((*_terms(Or, self), *_terms(Or, as_expr(other))))
+        return _joined_with(Or, self, as_expr(other))
 
     def __ror__(self, other: object) -> Expr:
-        return Or((*_terms(Or, as_expr(other)), *_terms(Or, self)))
+        return _joined_with(Or, as_expr(other), self)
 
     def __invert__(self) -> Expr:
         return Not(self)
@@ -256,11 +258,29 @@ class Expr(TextMethods, NumberMethods, TimeMethods):
     def alias(self, name: str) -> Expr:
         return Alias(self, name)
 
-    def __repr__(self) -> str:
-        try:
-            return str(self)
-        except RecursionError:
-            return f"<{type(self).__name__}, nested too deep to print>"
+    def _pieces(self) -> Sequence[str | Expr]:
+        """Its text as it is written in Python, in pieces: see expr/spelling.py."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return spell(self)
+
+    __repr__ = __str__
+
+    # ---- copies and pickles ----
+
+    def __copy__(self) -> Expr:
+        """Itself: nodes never change."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Expr:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its nodes in one list, so that pickles may be nested as deep as expressions are."""
+        from querymode.expr.trees import flattened, restored
+
+        return restored, (flattened(self),)
 
 
 class Column(Expr):
@@ -269,8 +289,8 @@ class Column(Expr):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __str__(self) -> str:
-        return f"col({self.name!r})"
+    def _pieces(self) -> Sequence[str | Expr]:
+        return (f"col({shown_value(self.name)})",)
 
 
 class Literal(Expr):
@@ -287,8 +307,8 @@ class Literal(Expr):
         self.type = data_type
         self.fixed = fixed
 
-    def __str__(self) -> str:
-        return repr(self.value)
+    def _pieces(self) -> Sequence[str | Expr]:
+        return (shown_value(self.value),)
 
 
 class Compare(Expr):
@@ -300,8 +320,8 @@ class Compare(Expr):
         self.left = left
         self.right = right
 
-    def __str__(self) -> str:
-        return f"({self.left} {COMPARE_SIGNS[self.op]} {self.right})"
+    def _pieces(self) -> Sequence[str | Expr]:
+        return "(", self.left, f" {COMPARE_SIGNS[self.op]} ", self.right, ")"
 
 
 class Between(Expr):
@@ -313,8 +333,8 @@ class Between(Expr):
         self.low = low
         self.high = high
 
-    def __str__(self) -> str:
-        return f"{self.value}.between({self.low}, {self.high})"
+    def _pieces(self) -> Sequence[str | Expr]:
+        return self.value, ".between(", self.low, ", ", self.high, ")"
 
 
 class InList(Expr):
@@ -327,11 +347,11 @@ class InList(Expr):
         self.value = value
         self.values = values
 
-    def __str__(self) -> str:
+    def _pieces(self) -> Sequence[str | Expr]:
         first = self.values[:10] if isinstance(self.values, tuple) else self.values.first(10)
-        shown = ", ".join(map(repr, first))
+        shown = [value if isinstance(value, Expr) else shown_value(value) for value in first]
         more = f", … {len(self.values)} in all" if len(self.values) > 10 else ""
-        return f"{self.value}.is_in([{shown}{more}])"
+        return (self.value, ".is_in([", *between(", ", shown), f"{more}])")
 
 
 class Like(Expr):
@@ -348,9 +368,10 @@ class Like(Expr):
         self.escape = escape
         self.ignore_case = ignore_case
 
-    def __str__(self) -> str:
+    def _pieces(self) -> Sequence[str | Expr]:
         escape = f", escape={self.escape!r}" if self.escape is not None else ""
-        return f"{self.value}.{'ilike' if self.ignore_case else 'like'}({self.pattern!r}{escape})"
+        called = "ilike" if self.ignore_case else "like"
+        return self.value, f".{called}({shown_value(self.pattern)}{escape})"
 
 
 class IsNull(Expr):
@@ -361,8 +382,8 @@ class IsNull(Expr):
         self.value = value
         self.negated = negated
 
-    def __str__(self) -> str:
-        return f"{self.value}.{'is_not_null' if self.negated else 'is_null'}()"
+    def _pieces(self) -> Sequence[str | Expr]:
+        return self.value, ".is_not_null()" if self.negated else ".is_null()"
 
 
 class And(Expr):
@@ -372,8 +393,8 @@ class And(Expr):
     def __init__(self, terms: tuple[Expr, ...]) -> None:
         self.terms = terms
 
-    def __str__(self) -> str:
-        return "(" + " & ".join(str(term) for term in self.terms) + ")"
+    def _pieces(self) -> Sequence[str | Expr]:
+        return ("(", *between(" & ", self.terms), ")")
 
 
 class Or(Expr):
@@ -383,8 +404,8 @@ class Or(Expr):
     def __init__(self, terms: tuple[Expr, ...]) -> None:
         self.terms = terms
 
-    def __str__(self) -> str:
-        return "(" + " | ".join(str(term) for term in self.terms) + ")"
+    def _pieces(self) -> Sequence[str | Expr]:
+        return ("(", *between(" | ", self.terms), ")")
 
 
 class Not(Expr):
@@ -394,8 +415,8 @@ class Not(Expr):
     def __init__(self, value: Expr) -> None:
         self.value = value
 
-    def __str__(self) -> str:
-        return f"~{self.value}"
+    def _pieces(self) -> Sequence[str | Expr]:
+        return "~", self.value
 
 
 class Arithmetic(Expr):
@@ -407,8 +428,8 @@ class Arithmetic(Expr):
         self.left = left
         self.right = right
 
-    def __str__(self) -> str:
-        return f"({self.left} {ARITHMETIC_SIGNS[self.op]} {self.right})"
+    def _pieces(self) -> Sequence[str | Expr]:
+        return "(", self.left, f" {ARITHMETIC_SIGNS[self.op]} ", self.right, ")"
 
 
 class Negate(Expr):
@@ -418,8 +439,8 @@ class Negate(Expr):
     def __init__(self, value: Expr) -> None:
         self.value = value
 
-    def __str__(self) -> str:
-        return f"-{self.value}"
+    def _pieces(self) -> Sequence[str | Expr]:
+        return "-", self.value
 
 
 class Cast(Expr):
@@ -431,8 +452,8 @@ class Cast(Expr):
         self.target = target
         self.attempt = attempt
 
-    def __str__(self) -> str:
-        return f"{self.value}.cast({str(self.target)!r}{', strict=False' if self.attempt else ''})"
+    def _pieces(self) -> Sequence[str | Expr]:
+        return self.value, f".cast({str(self.target)!r}{', strict=False' if self.attempt else ''})"
 
 
 class Function(Expr):
@@ -447,13 +468,14 @@ class Function(Expr):
         self.name = name.lower()
         self.arguments = arguments
 
-    def __str__(self) -> str:
+    def _pieces(self) -> Sequence[str | Expr]:
         if self.arguments and hasattr(Expr, self.name):
             first, *rest = self.arguments
-            return f"{first}.{self.name}({', '.join(map(str, rest))})"
+            return (first, f".{self.name}(", *between(", ", rest), ")")
         if self.name in ("greatest", "least"):
-            return f"{self.name}({', '.join(map(str, self.arguments))})"
-        return f"call({', '.join((repr(self.name), *map(str, self.arguments)))})"
+            return (f"{self.name}(", *between(", ", self.arguments), ")")
+        given: list[str | Expr] = [repr(self.name), *self.arguments]
+        return ("call(", *between(", ", given), ")")
 
 
 class Case(Expr):
@@ -468,13 +490,12 @@ class Case(Expr):
         self.conditions = conditions
         self.values = values
 
-    def __str__(self) -> str:
-        shown = "".join(
-            f"{'.' * (number > 0)}when({condition}).then({value})"
-            for number, (condition, value) in enumerate(zip(self.conditions, self.values, strict=False))
-        )
+    def _pieces(self) -> Sequence[str | Expr]:
+        shown: list[str | Expr] = []
+        for condition, value in zip(self.conditions, self.values, strict=False):
+            shown += ".when(" if shown else "when(", condition, ").then(", value, ")"
         rest = self.values[len(self.conditions) :]
-        return shown + (f".otherwise({rest[0]})" if rest else "")
+        return [*shown, ".otherwise(", rest[0], ")"] if rest else shown
 
 
 class Then(Case):
@@ -514,8 +535,8 @@ class Coalesce(Expr):
             raise error("INVALID_FILTER", "coalesce takes at least one value")
         self.values = values
 
-    def __str__(self) -> str:
-        return f"coalesce({', '.join(map(str, self.values))})"
+    def _pieces(self) -> Sequence[str | Expr]:
+        return ("coalesce(", *between(", ", self.values), ")")
 
 
 class Field(Expr):
@@ -530,8 +551,8 @@ class Field(Expr):
         self.value = value
         self.name = name
 
-    def __str__(self) -> str:
-        return f"{self.value}.field({self.name!r})"
+    def _pieces(self) -> Sequence[str | Expr]:
+        return self.value, f".field({shown_value(self.name)})"
 
 
 class Alias(Expr):
@@ -544,8 +565,8 @@ class Alias(Expr):
         self.value = value
         self.name = name
 
-    def __str__(self) -> str:
-        return f"{self.value}.alias({self.name!r})"
+    def _pieces(self) -> Sequence[str | Expr]:
+        return self.value, f".alias({shown_value(self.name)})"
 
 
 def unnamed(item: Expr) -> Expr:
@@ -591,11 +612,11 @@ class Aggregate(Expr):
         both = condition if self.where is None else self.where & condition
         return Aggregate(self.op, self.value, self.extra, distinct=self.is_distinct, where=both)
 
-    def __str__(self) -> str:
-        text = "count()" if self.value is None else f"{self.value}.{self._method()}"
+    def _pieces(self) -> Sequence[str | Expr]:
+        shown: list[str | Expr] = ["count()"] if self.value is None else [self.value, f".{self._method()}"]
         if self.is_distinct:
-            text += ".distinct()"
-        return text if self.where is None else f"{text}.filter({self.where})"
+            shown.append(".distinct()")
+        return shown if self.where is None else [*shown, ".filter(", self.where, ")"]
 
     def _method(self) -> str:
         name = AGGREGATE_METHODS.get(self.op, f"{AGGREGATE_NAMES[self.op]}({{}})")
@@ -733,8 +754,20 @@ def joined(kind: type[And] | type[Or], terms: list[Expr]) -> Expr:
     return terms[0] if len(terms) == 1 else kind(tuple(terms))
 
 
-def _terms(kind: type[And] | type[Or], node: Expr) -> tuple[Expr, ...]:
-    return node.terms if isinstance(node, kind) else (node,)
+#: What the wire counts with 16 bits.
+TERMS_MAX = 0xFFFF
+
+
+def _joined_with(kind: type[And] | type[Or], first: Expr, second: Expr) -> Expr:
+    """Both under one AND or OR, whose terms stand side by side."""
+    terms = [node.terms if isinstance(node, kind) else (node,) for node in (first, second)]
+    if len(terms[0]) + len(terms[1]) > TERMS_MAX:
+        raise too_many_terms(len(terms[0]) + len(terms[1]))
+    return kind((*terms[0], *terms[1]))
+
+
+def too_many_terms(count: int) -> QueryModeError:
+    return error("NOT_SUPPORTED", f"{count} conditions in one filter; {TERMS_MAX:,} is the most")
 
 
 def _kind(value: object) -> str:

@@ -3,11 +3,17 @@
 The one walker there is. A class of expr/nodes.py names the slots that hold its operands in OPERANDS, and all
 of this follows from that: an operand is an expression, or tuples of them as deep as they go (branches of a
 CASE, sort keys with their directions), among which other values may stand.
+
+One part may stand in many places (`e = e + e`, again and again): written out, such an expression has more
+parts than there is time for. So every walk comes to a part once, or looks it up the next time; `tree_size`
+says how many parts it would be.
 """
 
 from __future__ import annotations
 
 from querymode._abi import AggregateOp, ArithmeticOp, CompareOp
+from querymode._call import claim
+from querymode.errors import error
 from querymode.expr.nodes import And, Cast, Column, Expr, Or
 from querymode.types import DataType
 
@@ -40,14 +46,68 @@ def expressions_in(parts: tuple[Any, ...]) -> Iterator[Expr]:
 
 
 def column_uses(expression: Expr) -> Iterator[str]:
-    """The names of all columns, each as often as it is used."""
-    waiting = [expression]
+    """The names of all columns: once of those that are used once, else more often."""
+    return (part.name for part in parts_twice(expression) if isinstance(part, Column))
+
+
+def parts_twice(*expressions: Expr) -> Iterator[Expr]:
+    """The expressions and all that is inside: once what stands in one place, else more often."""
+    waiting = list(expressions)
+    visits: dict[int, int] = {}
     while waiting:
         part = waiting.pop()
-        if isinstance(part, Column):
-            yield part.name
-        else:
-            waiting += parts_of(part)
+        yield part
+        if part.OPERANDS:
+            visit = visits[id(part)] = visits.get(id(part), 0) + 1
+            if visit <= 2:  # what is inside of it stands in two places by then
+                waiting += parts_of(part)
+
+
+def parts_once(*expressions: Expr) -> Iterator[Expr]:
+    """The expressions and all that is inside, in their order."""
+    seen: set[int] = set()
+    waiting = list(reversed(expressions))
+    while waiting:
+        part = waiting.pop()
+        if id(part) not in seen:
+            yield part
+            if part.OPERANDS:
+                seen.add(id(part))
+                waiting += reversed(tuple(parts_of(part)))
+
+
+def tree_size(expression: Expr) -> int:
+    """How many parts it has, where one that stands in several places counts every time."""
+    sizes: dict[int, int] = {}
+    waiting = [expression]
+    while waiting:
+        node = waiting[-1]
+        parts = () if id(node) in sizes else tuple(parts_of(node))
+        missing = [part for part in parts if id(part) not in sizes]
+        if missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        if id(node) not in sizes:
+            sizes[id(node)] = 1 + sum([sizes[id(part)] for part in parts])
+    return sizes[id(expression)]
+
+
+#: Parts of what is written down in full: a descriptor, Python code.
+_WRITTEN_MAX = 1 << 19
+_WRITTEN_SIZE = 100
+
+
+def claim_written(expression: Expr) -> None:
+    """Counts the memory that an expression takes where all that it repeats is written out."""
+    size = tree_size(expression)
+    if size > _WRITTEN_MAX:
+        raise error(
+            "NOT_SUPPORTED",
+            f"an expression of {size:,} parts, with all that it repeats, is not written down; "
+            "compute it in several steps",
+        )
+    claim(size * _WRITTEN_SIZE, "an expression, written down,")
 
 
 def columns_in(*expressions: Expr) -> set[str]:
@@ -63,12 +123,12 @@ def columns_of(expression: Expr, into: set[str]) -> None:
     if isinstance(expression, Column):  # most often, and a walk would take longer
         into.add(expression.name)
     else:
-        into.update(column_uses(expression))
+        into.update([part.name for part in parts_once(expression) if isinstance(part, Column)])
 
 
 def reads_columns(expression: Expr) -> bool:
     """Whether there is any column in it; else it has the same value for every row."""
-    return any(True for _ in column_uses(expression))
+    return any(isinstance(part, Column) for part in parts_once(expression))
 
 
 def conjuncts(predicate: Expr) -> list[Expr]:
@@ -95,24 +155,61 @@ _EXACT = frozenset(
 )
 
 
-def identity(expression: Expr) -> object:
+#: Identities that are known, by the number of their expression, which is kept: it must stay its own.
+Identities = dict[int, "tuple[Expr, object]"]
+
+
+def identity(expression: Expr, known: Identities | None = None) -> object:
     """Equal for expressions that are the same throughout. `==` of expressions makes another expression.
 
     Constants are the same where nothing computed from them could differ, in value or in type. Python takes
-    more of them for equal: 1, 1.0 and True, 0.0 and -0.0, decimals of another scale.
+    more of them for equal: 1, 1.0 and True, 0.0 and -0.0, decimals of another scale. `known`: for whoever
+    asks for parts of one expression again and again.
     """
     kind = type(expression)
-    return (kind, *[_identity_of(getattr(expression, name)) for name in slots_of(kind)])
+    if not kind.OPERANDS:
+        return (kind, *[_identity_of(getattr(expression, name), {}) for name in slots_of(kind)])
+    if known is None:
+        known = {}
+    found = known.get(id(expression))
+    if found is None:
+        parts = (kind, *[_identity_of(getattr(expression, name), known) for name in slots_of(kind)])
+        found = known[id(expression)] = (expression, _Same(parts))
+    return found[1]
 
 
-def _identity_of(part: Any) -> object:
+class _Same:
+    """What an expression is made of. It is hashed once, and what was found equal is not compared again."""
+
+    __slots__ = ("_hash", "_parts")
+
+    def __init__(self, parts: tuple[object, ...]) -> None:
+        self._parts = parts
+        self._hash = hash(parts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, _Same) or self._hash != other._hash:
+            return False
+        if self._parts is not other._parts:
+            if self._parts != other._parts:
+                return False
+            self._parts = other._parts
+        return True
+
+
+def _identity_of(part: Any, known: Identities) -> object:
     kind = type(part)
     if kind in _EXACT:
         return kind, part
     if isinstance(part, Expr):
-        return identity(part)
+        return identity(part, known)
     if isinstance(part, tuple | list):
-        return (kind, *map(_identity_of, part))
+        return (kind, *[_identity_of(item, known) for item in part])
     # By their text also a NaN is itself. (By name: most processes never need decimals.)
     if isinstance(part, float) or kind.__name__ == "Decimal":
         return kind, repr(part)
@@ -182,17 +279,38 @@ def _map_part(part: Any, change: Callable[[Expr], Expr]) -> Any:
     return part
 
 
+def once(change: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
+    """A change that is made once of every part; in other places stands what was made of it."""
+    # The parts are kept beside: their numbers must not be used again while they are remembered.
+    done: dict[int, tuple[Expr, Expr]] = {}
+
+    def of(part: Expr) -> Expr:
+        known = done.get(id(part))
+        if known is None:
+            known = done[id(part)] = (part, change(part))
+        return known[1]
+
+    return of
+
+
 def transform(expression: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     """A copy in which `change` has replaced whatever it returned something for, outermost first."""
-    changed = change(expression)
-    return map_children(expression, lambda part: transform(part, change)) if changed is None else changed
+
+    def changed(part: Expr) -> Expr:
+        found = change(part)
+        return map_children(part, of) if found is None else found
+
+    of = once(changed)
+    return of(expression)
 
 
 def substitute(expression: Expr, columns: Mapping[str, Expr]) -> Expr:
     """The expression with columns replaced by what they stand for."""
-    if isinstance(expression, Column):
+    if isinstance(expression, Column):  # most often
         return columns.get(expression.name, expression)
-    return map_children(expression, lambda part: substitute(part, columns))
+    return transform(
+        expression, lambda part: columns.get(part.name, part) if isinstance(part, Column) else None
+    )
 
 
 def rename(expression: Expr, names: Mapping[str, str]) -> Expr:
@@ -209,3 +327,60 @@ def all_of(terms: Iterable[Expr]) -> Expr:
     """One condition of several, of which there is at least one."""
     found = tuple(terms)
     return found[0] if len(found) == 1 else And(found)
+
+
+# ---- in one list ----
+
+
+class _Place:
+    """Where the node that stands here is found in the list."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Place, (self.number,)
+
+
+def flattened(expression: Expr) -> list[tuple[type[Expr], list[object]]]:
+    """All nodes, operands first: their classes, and what is in their slots, with places for other nodes."""
+    nodes: list[tuple[type[Expr], list[object]]] = []
+    places: dict[int, Any] = {}
+    waiting = [expression]
+    while waiting:
+        node = waiting[-1]
+        missing = [part for part in parts_of(node) if id(part) not in places]
+        if missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        if id(node) not in places:
+            places[id(node)] = _Place(len(nodes))
+            kind = type(node)
+            values = [
+                _map_part(getattr(node, name), lambda part: places[id(part)]) for name in slots_of(kind)
+            ]
+            nodes.append((kind, values))
+    return nodes
+
+
+def restored(nodes: list[tuple[type[Expr], list[object]]]) -> Expr:
+    """The expression that was flattened."""
+    made: list[Expr] = []
+    for kind, values in nodes:
+        node: Expr = object.__new__(kind)
+        for name, value in zip(slots_of(kind), values, strict=True):
+            object.__setattr__(node, name, _with_nodes(value, made))
+        made.append(node)
+    return made[-1]
+
+
+def _with_nodes(value: Any, made: list[Expr]) -> Any:
+    if isinstance(value, _Place):
+        return made[value.number]
+    if not isinstance(value, tuple):
+        return value
+    items = [_with_nodes(item, made) for item in value]
+    return tuple(items) if type(value) is tuple else type(value)(*items)

@@ -20,15 +20,30 @@ from querymode.expr.nodes import (
     Like,
     Or,
 )
-from querymode.expr.trees import columns_in, identity, map_children, parts_of, reads_columns
-from querymode.plan.nodes import GroupBy, Node, Project, rebuilt
+from querymode.expr.trees import (
+    columns_in,
+    identity,
+    map_children,
+    once,
+    parts_of,
+    parts_twice,
+    reads_columns,
+    tree_size,
+)
+from querymode.plan.nodes import Filter, GroupBy, Node, Project, rebuilt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from querymode.expr.trees import Identities
+
 _WORTH = (Arithmetic, Function, Cast, Like, Case)
 _SEALED = (Case, Coalesce, And, Or)
+#: Parts of what is worth a step of its own for what it shares inside.
+_LARGE = 64
+#: Parts of a condition that is worth a projection below it.
+_HUGE = 4096
 
 
 def share(node: Node) -> Node:
@@ -41,7 +56,19 @@ def _shared_step(node: Node) -> Node:
         names = [name for name, _ in node.items]
         source, items = _shared(node.input, [item for _, item in node.items])
         return node if source is node.input else Project(source, list(zip(names, items, strict=True)))
+    if isinstance(node, Filter):
+        return _shared_condition(node)
     return _shared_groups(node) if isinstance(node, GroupBy) else node
+
+
+def _shared_condition(node: Filter) -> Node:
+    """Filters work on columns as they are read, unless that would take much longer than a projection does."""
+    if tree_size(node.predicate) <= _HUGE:
+        return node
+    source, (predicate,) = _shared(node.input, [node.predicate], whole=True)
+    if source is node.input:
+        return node
+    return Project(Filter(source, predicate), [(name, Column(name)) for name in node.schema.names])
 
 
 def _shared_groups(node: GroupBy) -> Node:
@@ -58,48 +85,87 @@ def _shared_groups(node: GroupBy) -> Node:
     return GroupBy(source, keys, calls)
 
 
-def _shared(source: Node, expressions: Sequence[Expr]) -> tuple[Node, list[Expr]]:
-    if sum(map(_worth, expressions)) < 2:
+def _shared(source: Node, expressions: Sequence[Expr], *, whole: bool = False) -> tuple[Node, list[Expr]]:
+    """A projection of what is shared, and the expressions over it. `whole`: all other columns pass it."""
+    if not _have_parts_to_share(expressions):
         return source, list(expressions)
-    counts: dict[object, int] = {}
-    for expression in expressions:
-        _count(expression, counts)
+    known: Identities = {}
+    counts = _counts(expressions, known)
     if all(count == 1 for count in counts.values()):
         return source, list(expressions)
     chosen: dict[object, str] = {}
-    made: list[tuple[str, Expr]] = []
+    #: How many projections lie below the one that has it.
+    levels: dict[str, int] = {}
+    made: list[list[tuple[str, Expr]]] = []
 
-    def change(part: Expr) -> Expr:
+    def choose(part: Expr) -> str:
+        name = chosen[identity(part, known)] = f"shared {len(chosen)}"
+        # Small parts are computed with what they share rather than by one more step.
+        large = not isinstance(part, _SEALED) and tree_size(part) > _LARGE
+        inner = map_children(part, change) if large else part
+        level = levels[name] = max(
+            [levels[other] + 1 for other in columns_in(inner) if other in levels], default=0
+        )
+        made.extend([] for _ in range(len(made), level + 1))
+        made[level].append((name, inner))
+        return name
+
+    def changed_part(part: Expr) -> Expr:
         if isinstance(part, _WORTH):
-            key = identity(part)
+            key = identity(part, known)
             if counts.get(key, 0) > 1:
-                if key not in chosen:
-                    chosen[key] = f"shared {len(chosen)}"
-                    made.append((chosen[key], part))
-                return Column(chosen[key])
+                return Column(chosen[key] if key in chosen else choose(part))
         return part if isinstance(part, _SEALED) else map_children(part, change)
 
+    change = once(changed_part)
     changed = [change(expression) for expression in expressions]
-    if not made or any(name in source.schema for name, _ in made):
+    if not made or any(name in source.schema for name in levels):
         return source, list(expressions)
-    passed = columns_in(*changed) - {name for name, _ in made}
-    items: list[tuple[str, Expr]] = [(name, Column(name)) for name in source.schema.names if name in passed]
-    return Project(source, [*items, *made]), changed
+    return _projections(source, made, set(source.schema.names) if whole else columns_in(*changed)), changed
 
 
-def _worth(expression: Expr) -> int:
-    """How many parts could be shared: with less than two there is nothing to compare."""
-    return isinstance(expression, _WORTH) + sum(map(_worth, parts_of(expression)))
+def _projections(source: Node, made: list[list[tuple[str, Expr]]], needed: set[str]) -> Node:
+    """One upon the other: each makes its items, and passes what is needed above it."""
+    passed: list[set[str]] = []
+    for items in reversed(made):
+        needed = needed - {name for name, _ in items}
+        passed.append(needed)
+        needed = needed | columns_in(*[item for _, item in items])
+    for items, names in zip(made, reversed(passed), strict=True):
+        passing: list[tuple[str, Expr]] = [
+            (name, Column(name)) for name in source.schema.names if name in names
+        ]
+        source = Project(source, [*passing, *items])
+    return source
 
 
-def _count(expression: Expr, counts: dict[object, int]) -> None:
-    """Of a repeated part, the parts inside are not counted again: the largest one is shared."""
-    if isinstance(expression, _WORTH) and reads_columns(expression):
-        key = identity(expression)
-        counts[key] = counts.get(key, 0) + 1
-        if counts[key] > 1:
-            return
-    if isinstance(expression, _SEALED):
-        return
-    for part in parts_of(expression):
-        _count(part, counts)
+def _have_parts_to_share(expressions: Sequence[Expr]) -> bool:
+    """With less than two there is nothing to compare."""
+    found = 0
+    for part in parts_twice(*expressions):
+        found += isinstance(part, _WORTH)
+        if found > 1:
+            return True
+    return False
+
+
+def _counts(expressions: Sequence[Expr], known: Identities) -> dict[object, int]:
+    """How often parts stand there. Inside of a repeated part nothing is counted again: the largest one is
+    shared.
+    """
+    counts: dict[object, int] = {}
+    visits: dict[int, int] = {}
+    waiting = list(reversed(expressions))
+    while waiting:
+        part = waiting.pop()
+        if not part.OPERANDS:
+            continue
+        if isinstance(part, _WORTH) and reads_columns(part):
+            key = identity(part, known)
+            counts[key] = counts.get(key, 0) + 1
+            if counts[key] > 1:
+                continue
+        visits[id(part)] = visits.get(id(part), 0) + 1
+        if visits[id(part)] <= 2 and not isinstance(part, _SEALED):
+            waiting += reversed(tuple(parts_of(part)))
+    return counts

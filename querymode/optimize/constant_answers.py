@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from querymode._call import check
 from querymode.expr import literals
 from querymode.expr.nodes import Column, Expr, Literal
 from querymode.plan.nodes import Node, Project, Scan
@@ -35,18 +36,24 @@ def constant_batch(node: Node) -> bytes | None:
 
 
 def _columns(node: Node) -> list[Sequence[object]] | None:
-    if isinstance(node, Scan):
-        constants = node.source.constants
-        if constants is None or node.source.rows_expected > _ROWS_MAX:
-            return None
-        return list(constants)
-    below = _columns(node.input) if isinstance(node, Project) and node.items else None
-    if below is None:
+    steps: list[Project] = []
+    while isinstance(node, Project) and node.items:
+        steps.append(node)
+        node = node.input
+    constants = node.source.constants if isinstance(node, Scan) else None
+    if constants is None or not isinstance(node, Scan) or node.source.rows_expected > _ROWS_MAX:
         return None
-    assert isinstance(node, Project)
-    count = len(below[0])
-    found = [_values(item, node.input, below, count) for _, item in node.items]
-    return None if any(values is None for values in found) else found  # type: ignore[return-value]
+    columns: list[Sequence[object]] = list(constants)
+    for step in reversed(steps):
+        check()
+        found: list[Sequence[object]] = []
+        for _, item in step.items:
+            values = _values(item, step.input, columns, len(columns[0]))
+            if values is None:
+                return None
+            found.append(values)
+        columns = found
+    return columns
 
 
 def _values(item: Expr, source: Node, columns: list[Sequence[object]], count: int) -> Sequence[object] | None:

@@ -85,7 +85,7 @@ class Estimate:
     `aggregates` are the columns that groups add up to.
     """
 
-    __slots__ = ("aggregates", "bounds", "distinct", "rows")
+    __slots__ = ("aggregates", "bounds", "distinct", "parts", "rows")
 
     def __init__(
         self,
@@ -98,6 +98,8 @@ class Estimate:
         self.distinct = distinct
         self.bounds = bounds
         self.aggregates = aggregates
+        #: The part of rows that conditions keep, which are kept as well: they may stand in several places.
+        self.parts: dict[int, tuple[Expr, float]] = {}
 
     def values_of(self, key: Expr) -> float:
         """How many values an expression has."""
@@ -295,6 +297,13 @@ def as_number(value: object) -> float | None:
 
 def selectivity(predicate: Expr, below: Estimate) -> float:
     """The part of rows for which it is true."""
+    known = below.parts.get(id(predicate))
+    if known is None:
+        known = below.parts[id(predicate)] = (predicate, _selectivity(predicate, below))
+    return known[1]
+
+
+def _selectivity(predicate: Expr, below: Estimate) -> float:
     part = 1.0
     # The two ends of a range speak of one column: what they leave is between them.
     ends: dict[str, float] = {}
@@ -320,7 +329,12 @@ def _limited(term: Expr, below: Estimate) -> str | None:
 
 
 def _part(term: Expr, below: Estimate) -> float:
-    return _PARTS[type(term)](term, below)
+    if not isinstance(term, Not):
+        return _PARTS[type(term)](term, below)
+    known = below.parts.get(id(term))
+    if known is None:
+        known = below.parts[id(term)] = (term, _not_part(term, below))
+    return known[1]
 
 
 def _or_part(term: Or, below: Estimate) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from querymode.errors import QueryModeError
 from querymode.expr.literals import fit
 from querymode.expr.nodes import Aggregate, Arithmetic, Cast, Expr, Function, Literal, Negate
-from querymode.expr.trees import identity, map_children, parts_of, reads_columns
+from querymode.expr.trees import identity, map_children, once, parts_of, reads_columns
 from querymode.plan.bind import bind
 from querymode.plan.nodes import Filter, Join, Node, rebuilt
 from querymode.schema import Schema
@@ -13,9 +13,8 @@ from querymode.types import is_nested, is_vector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from querymode.engine.instance import Instance
+    from querymode.expr.trees import Identities
 
 _COMPUTED = (Arithmetic, Function, Negate)
 
@@ -23,8 +22,7 @@ _COMPUTED = (Arithmetic, Function, Negate)
 def fold(node: Node) -> Node:
     """The plan with its constants computed. What fails stays, and fails when it is asked for."""
     found: dict[object, Expr] = {}
-    for expression in _conditions(node, set()):
-        _collect(expression, found)
+    _collect(_conditions(node), found)
     if not found:
         return node
     values = _computed(found)
@@ -33,26 +31,36 @@ def fold(node: Node) -> Node:
     return rebuilt(node, _Folding(values).step)
 
 
-def _conditions(node: Node, seen: set[int]) -> Iterator[Expr]:
+def _conditions(root: Node) -> list[Expr]:
     """Expressions of filters and joins: where a constant decides what is read."""
-    if id(node) in seen:
-        return
-    seen.add(id(node))
-    if isinstance(node, Filter):
-        yield node.predicate
-    elif isinstance(node, Join) and node.residual is not None:
-        yield node.residual
-    for child in node.children:
-        yield from _conditions(child, seen)
+    found: list[Expr] = []
+    seen: set[int] = set()
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Filter):
+            found.append(node.predicate)
+        elif isinstance(node, Join) and node.residual is not None:
+            found.append(node.residual)
+        waiting += reversed(node.children)
+    return found
 
 
-def _collect(expression: Expr, found: dict[object, Expr]) -> None:
-    if isinstance(expression, _COMPUTED) and not reads_columns(expression):
-        found.setdefault(identity(expression), expression)
-        return
-    if not isinstance(expression, Aggregate):
-        for part in parts_of(expression):
-            _collect(part, found)
+def _collect(expressions: list[Expr], found: dict[object, Expr]) -> None:
+    seen: set[int] = set()
+    waiting = expressions[::-1]
+    while waiting:
+        expression = waiting.pop()
+        if not expression.OPERANDS or id(expression) in seen or isinstance(expression, Aggregate):
+            continue
+        seen.add(id(expression))
+        if isinstance(expression, _COMPUTED) and not reads_columns(expression):
+            found.setdefault(identity(expression), expression)
+        else:
+            waiting += reversed(tuple(parts_of(expression)))
 
 
 def _computed(found: dict[object, Expr]) -> dict[object, Expr]:
@@ -102,6 +110,8 @@ def _ask(instance: Instance, plans: list[tuple[object, bytes, Schema]]) -> dict[
 class _Folding:
     def __init__(self, values: dict[object, Expr]) -> None:
         self._values = values
+        self._known: Identities = {}
+        self._folded = once(self._fold)
 
     def step(self, node: Node) -> Node:
         if isinstance(node, Filter):
@@ -121,9 +131,9 @@ class _Folding:
                 )
         return node
 
-    def _folded(self, expression: Expr) -> Expr:
+    def _fold(self, expression: Expr) -> Expr:
         if isinstance(expression, _COMPUTED):
-            known = self._values.get(identity(expression))
+            known = self._values.get(identity(expression, self._known))
             if known is not None:
                 return known
         return map_children(expression, self._folded)

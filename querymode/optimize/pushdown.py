@@ -37,7 +37,7 @@ from querymode.expr.nodes import (
     Or,
     Then,
 )
-from querymode.expr.trees import all_of, column_uses, columns_in, conjuncts, identity, parts_of, substitute
+from querymode.expr.trees import all_of, column_uses, columns_in, conjuncts, identity, substitute, tree_size
 from querymode.optimize.common_subexpressions import share
 from querymode.optimize.fold_constants import fold
 from querymode.optimize.join_order import Order, Reducer
@@ -58,7 +58,7 @@ from querymode.plan.nodes import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from querymode.optimize.estimate import Estimate, Estimator
@@ -67,6 +67,8 @@ if TYPE_CHECKING:
 REDUCE_FACTOR = 4
 #: Expressions of at most so many parts are computed twice, if that takes a filter further down.
 CHEAP_SIZE = 5
+#: Conditions of more parts stay above a projection that would make them larger.
+PUSHED_SIZE = 1000
 #: The side that it is cut down to is kept in memory: it must not have more rows than this.
 KEPT_ROWS_MAX = 2_000_000
 #: A build is worth asking before rows are read where it leaves at most this part of them.
@@ -138,8 +140,14 @@ def _has_all_keys(join: Join, left: Estimate, right: Estimate) -> bool:
     return bool(join.keys)
 
 
-def _size(expression: Expr) -> int:
-    return 1 + sum(map(_size, parts_of(expression)))
+def _stays_small(term: Expr, items: Mapping[str, Expr]) -> bool:
+    """Whether a condition may be written over what its columns stand for.
+
+    One that a hundred projections each write twice would have more parts than there is time for.
+    """
+    if all(isinstance(items[name], Column | Literal) for name in columns_in(term)):
+        return True
+    return tree_size(substitute(term, items)) <= max(PUSHED_SIZE, CHEAP_SIZE * tree_size(term))
 
 
 class _Optimizer:
@@ -198,8 +206,8 @@ class _Optimizer:
         below: list[Expr] = []
         above: list[Expr] = []
         for term in terms:
-            cheap = all(_size(items[name]) <= CHEAP_SIZE for name in columns_in(term))
-            (below if cheap else above).append(term)
+            cheap = all(tree_size(items[name]) <= CHEAP_SIZE for name in columns_in(term))
+            (below if cheap and _stays_small(term, items) else above).append(term)
         child = self._push(node.input, [substitute(term, items) for term in below])
         if child is node.input and not isinstance(child, Project):
             return filtered(node, above)
@@ -207,7 +215,11 @@ class _Optimizer:
 
     def _group_by(self, node: GroupBy, terms: list[Expr]) -> Node:
         keys = dict(node.keys)
-        below = [term for term in terms if keys and columns_in(term) and columns_in(term) <= keys.keys()]
+        below = [
+            term
+            for term in terms
+            if keys and columns_in(term) and columns_in(term) <= keys.keys() and _stays_small(term, keys)
+        ]
         above = [term for term in terms if term not in _same(below)]
         child = self._push(node.input, [substitute(term, keys) for term in below])
         return filtered(GroupBy(child, node.keys, node.calls), above)
@@ -422,12 +434,12 @@ def factored(term: Expr) -> Expr:
     """(a AND b) OR (a AND c) is a AND (b OR c)."""
     if not isinstance(term, Or):
         return term
-    branches = [conjuncts(branch) for branch in term.terms]
-    common = set.intersection(*({identity(part) for part in branch} for branch in branches))
+    branches = [[(identity(part), part) for part in conjuncts(branch)] for branch in term.terms]
+    common = set.intersection(*({same for same, _ in branch} for branch in branches))
     if not common:
         return term
-    shared = {identity(part): part for part in branches[0] if identity(part) in common}
-    rest = [[part for part in branch if identity(part) not in common] for branch in branches]
+    shared = {same: part for same, part in branches[0] if same in common}
+    rest = [[part for same, part in branch if same not in common] for branch in branches]
     if not all(rest):
         return all_of(shared.values())
     return all_of([*shared.values(), Or(tuple(all_of(branch) for branch in rest))])

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from querymode._abi import TypeTag
 from querymode.expr.nodes import Column, Expr
-from querymode.expr.trees import identity, map_children
+from querymode.expr.trees import identity, map_children, once
 from querymode.plan.nodes import GroupBy, Project
 from querymode.types import is_nested, is_vector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from querymode.expr.trees import Identities
     from querymode.types import DataType
 
 #: Equal values of these may differ in what is computed from them: 0.0 and -0.0, a month and 30 days.
@@ -63,18 +64,17 @@ class _Known:
         return self._made_of_keys(key) if name is None else Column(name)
 
     def _made_of_keys(self, expression: Expr) -> Expr | None:
-        name = self._exact.get(identity(expression))
-        if name is not None:
-            return Column(name)
-        if isinstance(expression, Column):
-            return None
         determined = True
+        known: Identities = {}
 
-        def of(part: Expr) -> Expr:
+        def made(part: Expr) -> Expr:
             nonlocal determined
-            found = self._made_of_keys(part)
-            determined = determined and found is not None
-            return part if found is None else found
+            name = self._exact.get(identity(part, known))
+            if name is not None:
+                return Column(name)
+            determined = determined and not isinstance(part, Column)
+            return map_children(part, of) if determined else part
 
-        changed = map_children(expression, of)
+        of = once(made)
+        changed = of(expression)
         return changed if determined else None

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from querymode._abi import AggregateOp
     from querymode.expr.nodes import Aggregate
+    from querymode.plan.bind import Bound
     from querymode.schema import Schema
     from querymode.types import DataType
 
@@ -182,17 +183,19 @@ class BoundCall:
         self._flags = AGGREGATE_DISTINCT if call.is_distinct else 0
         if call.where is not None:
             self._flags |= AGGREGATE_FILTERED
-        self._value: list[bytes] = []
+        self._value: list[Bound] = []
         if call.value is not None:
-            self._value.append(bind_as(call.value, schema, argument_type(call, argument)).wire)
+            self._value.append(bind_as(call.value, schema, argument_type(call, argument)))
         self._constants = _constants(call)
-        self._where = b"" if call.where is None else bind_predicate(call.where, schema).wire
+        self._where = None if call.where is None else bind_predicate(call.where, schema)
         if call.is_distinct and _has_no_key(argument) and RULES[call.op].counts_repeats:
             raise error("NOT_SUPPORTED", f"{call}: DISTINCT of {argument} is not supported yet")
 
     def encoded(self, name: bytes) -> bytes:
         """For a complete or partial aggregate. `name` is in its wire form."""
-        return _encode(self._op, self._flags, name, [*self._value, *self._constants]) + self._where
+        arguments = [*[value.wire for value in self._value], *self._constants]
+        where = b"" if self._where is None else self._where.wire
+        return _encode(self._op, self._flags, name, arguments) + where
 
     def encoded_final(self, name: bytes, position: int) -> bytes:
         """For a final aggregate, over states that begin with column `position`."""

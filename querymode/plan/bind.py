@@ -8,12 +8,13 @@ operands of equal type, so the rules of this file are the only ones there are.
 from __future__ import annotations
 
 from querymode._abi import EXPRESSION_DEPTH_MAX, ArithmeticOp, CompareOp, ExpressionTag, TypeTag
-from querymode._call import check
+from querymode._call import check, claim
 from querymode.errors import column_not_found, error
 from querymode.expr import literals
 from querymode.expr.nodes import (
     AGGREGATE_NAMES,
     ARITHMETIC_SIGNS,
+    TERMS_MAX,
     Aggregate,
     Alias,
     And,
@@ -36,7 +37,9 @@ from querymode.expr.nodes import (
     Or,
     Then,
     as_expr,
+    too_many_terms,
 )
+from querymode.expr.spelling import cut_name, shown_value, spell
 from querymode.types import (
     BOOL,
     FLOAT32,
@@ -69,39 +72,116 @@ from querymode.types import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
+    from querymode.expr.spelling import Spelled
     from querymode.expr.value_list import ValueList
     from querymode.schema import Schema
     from querymode.types import DataType
+
+    #: Bytes, or pieces of them one behind the other.
+    Wired = bytes | tuple["bytes | Bound", ...]
+    #: The same of a text in messages.
+    Shown = str | Spelled | tuple["str | Spelled", ...]
 
 _SIGNED = {1: INT8, 2: INT16, 4: INT32, 8: INT64, 16: INT128}
 _UNSIGNED = {1: UINT8, 2: UINT16, 4: UINT32, 8: UINT64}
 #: Digits of an integer type: what it is beside a decimal.
 _INTEGER_DIGITS = {1: 3, 2: 5, 4: 10, 8: 19, 16: 38}
 _UINT64_DIGITS = 20
+_LITERAL = bytes((ExpressionTag.LITERAL,))
 #: Types of which the engine has neither sets nor ranges.
 _SETLESS = (TypeTag.BOOL, TypeTag.FIXED_BINARY, TypeTag.INTERVAL, TypeTag.NULL)
+
+
+#: Expressions within one: the engine reads more of them than this for longer than a query's end may take.
+PARTS_MAX = 1 << 19
+#: What has as many bytes on the wire is put together once, however often it stands there.
+_WIRE_KEPT = 1 << 16
+#: Pieces of a wire between two looks at the clock.
+_STRIDE = 4096
 
 
 class Bound:
     """A typed expression: its wire bytes, and its value when it is a constant.
 
+    Wire and text are put together when they are asked for, of the pieces that are given here: types are asked
+    for more often, and what stands in several places has its bytes in each of them.
     `is_fixed`: a constant that was cast; others take the type of what they stand beside.
     """
 
-    __slots__ = ("is_fixed", "is_literal", "text", "type", "value", "wire")
+    __slots__ = ("_shown", "_wire", "is_fixed", "is_literal", "parts", "type", "value", "wire_size")
 
     def __init__(
-        self, data_type: DataType, wire: bytes, text: str, value: object = None, is_literal: bool = False
+        self,
+        data_type: DataType,
+        wire: Wired,
+        shown: Shown,
+        value: object = None,
+        is_literal: bool = False,
     ) -> None:
         self.type = data_type
-        self.wire = wire
-        self.text = text
+        self._wire = wire
+        #: Bytes of the wire, and how many expressions they hold.
+        self.wire_size = self.parts = 0
+        for piece in (wire,) if isinstance(wire, bytes) else wire:
+            if isinstance(piece, bytes):
+                self.wire_size += len(piece)
+            else:
+                self.wire_size += piece.wire_size
+                self.parts += piece.parts
+        self.parts += 1
+        self._shown = shown
         self.value = value
         self.is_literal = is_literal
         self.is_fixed = False
+
+    @property
+    def wire(self) -> bytes:
+        if not isinstance(self._wire, bytes):
+            self._wire = self._made_wire()
+        return self._wire
+
+    def _made_wire(self) -> bytes:
+        if self.wire_size <= _WIRE_KEPT:
+            assert isinstance(self._wire, tuple)
+            return b"".join([piece if isinstance(piece, bytes) else piece.wire for piece in self._wire])
+        if self.parts > PARTS_MAX:
+            raise error(
+                "NOT_SUPPORTED",
+                f"an expression has {self.parts:,} parts, with all that it repeats; "
+                f"{PARTS_MAX:,} is the most. Compute it in several steps",
+            )
+        claim(self.wire_size, "an expression")
+        pieces: list[bytes] = []
+        waiting: list[bytes | Bound] = [self]
+        while waiting:
+            piece = waiting.pop()
+            if isinstance(piece, bytes):
+                pieces.append(piece)
+            elif isinstance(piece._wire, bytes) or piece.wire_size <= _WIRE_KEPT:
+                pieces.append(piece.wire)
+            else:
+                waiting += reversed(piece._wire)
+            if len(pieces) % _STRIDE == 0:
+                check()
+        return b"".join(pieces)
+
+    @property
+    def text(self) -> str:
+        """As messages call it."""
+        return self._shown if isinstance(self._shown, str) else spell(self)
+
+    def _pieces(self) -> Sequence[str | Spelled]:
+        """For expr/spelling.py."""
+        if isinstance(self._shown, tuple):
+            return self._shown
+        return (self._shown,)
+
+    def copy(self, shown: Shown | None = None) -> Bound:
+        """The same, by another text if one is given."""
+        return Bound(self.type, (self,), self if shown is None else shown, self.value, self.is_literal)
 
     @property
     def adapts(self) -> bool:
@@ -121,7 +201,7 @@ def bind(expression: Expr, schema: Schema) -> Bound:
 def bind_predicate(expression: Expr, schema: Schema) -> Bound:
     bound = bind(expression, schema)
     if bound.type == NULL:
-        return null_of(BOOL, bound.text)
+        return null_of(BOOL, bound)
     if bound.type != BOOL:
         raise error("INVALID_FILTER", f"a filter is true or false, but {bound.text} is {bound.type}")
     return bound
@@ -130,17 +210,12 @@ def bind_predicate(expression: Expr, schema: Schema) -> Bound:
 def bind_keys(left: Expr, left_schema: Schema, right: Expr, right_schema: Schema) -> tuple[Bound, Bound]:
     """Two keys of a join in the one type that they are compared in."""
     ours, theirs = bind(left, left_schema), bind(right, right_schema)
-    return unify(ours, theirs, f"cannot compare {said(ours)} with {said(theirs)}")
+    return unify(ours, theirs)
 
 
 def output_name(expression: Expr) -> str:
     """What a computed column is called when nobody gave it a name."""
-    try:
-        return _output_name(expression)
-    except RecursionError:
-        raise error(
-            "NOT_SUPPORTED", "an expression is nested too deep; compute it in several steps"
-        ) from None
+    return cut_name(_output_name(expression))
 
 
 def _output_name(expression: Expr) -> str:
@@ -157,17 +232,42 @@ def _output_name(expression: Expr) -> str:
 class _Binder:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
+        #: What was bound already, by its number: what it is, so that the number stays its own, what came of
+        #: it, and how deep it is.
+        self._known: dict[int, tuple[Expr, Bound, int]] = {}
+        #: The depth of the deepest part so far.
+        self._deepest = 0
 
     def bind(self, expression: Expr, depth: int) -> Bound:
-        if depth > EXPRESSION_DEPTH_MAX // 2:
-            raise error(
-                "NOT_SUPPORTED",
-                f"an expression is nested deeper than {EXPRESSION_DEPTH_MAX // 2}; split it",
-            )
+        kind = type(expression)
+        if not kind.OPERANDS:
+            self._reach(depth)
+            return self._rule(expression)(self, expression, depth + 1)
+        known = self._known.get(id(expression))
+        if known is not None:
+            self._reach(depth + known[2])
+            return known[1]
+        deepest, self._deepest = self._deepest, 0
+        self._reach(depth)
+        bound = self._rule(expression)(self, expression, depth + 1)
+        self._known[id(expression)] = (expression, bound, self._deepest - depth)
+        self._deepest = max(self._deepest, deepest)
+        return bound
+
+    def _reach(self, depth: int) -> None:
+        if depth > self._deepest:
+            self._deepest = depth
+            if depth > EXPRESSION_DEPTH_MAX // 2:
+                raise error(
+                    "NOT_SUPPORTED",
+                    f"an expression is nested deeper than {EXPRESSION_DEPTH_MAX // 2}; split it",
+                )
+
+    def _rule(self, expression: Expr) -> Callable[[_Binder, Any, int], Bound]:
         rule = _RULES.get(type(expression))
         if rule is None:
             raise error("INVALID_FILTER", f"{expression} does not stand here")
-        return rule(self, expression, depth + 1)
+        return rule
 
     def column(self, node: Column, depth: int) -> Bound:
         index = self.schema.index(node.name)
@@ -180,7 +280,7 @@ class _Binder:
         stored = literals.fit(value, data_type)
         if stored is None and value is not None:
             raise error("INVALID_FILTER", f"{value!r} cannot be held as {data_type}")
-        constant = constant_of(value, stored, data_type, repr(value))
+        constant = constant_of(value, stored, data_type, node)
         return constant.fixed() if node.fixed else constant
 
     def alias(self, node: Alias, depth: int) -> Bound:
@@ -188,19 +288,17 @@ class _Binder:
 
     def compare(self, node: Compare, depth: int) -> Bound:
         left, right = self.pair(node.left, node.right, depth)
-        wire = bytes((ExpressionTag.COMPARE, node.op)) + left.wire + right.wire
-        return Bound(BOOL, wire, str(node))
+        return Bound(BOOL, (bytes((ExpressionTag.COMPARE, node.op)), left, right), node)
 
     def pair(self, first: Expr, second: Expr, depth: int) -> tuple[Bound, Bound]:
-        left, right = self.bind(first, depth), self.bind(second, depth)
-        return unify(left, right, f"cannot compare {said(left)} with {said(right)}")
+        return unify(self.bind(first, depth), self.bind(second, depth))
 
     def between(self, node: Between, depth: int) -> Bound:
         value = self.bind(node.value, depth)
         low, high = self.bind(node.low, depth), self.bind(node.high, depth)
         fast = _between_wire(value, low, high)
         if fast is not None:
-            return Bound(BOOL, fast, str(node))
+            return Bound(BOOL, fast, node)
         terms = (Compare(CompareOp.GTE, node.value, node.low), Compare(CompareOp.LTE, node.value, node.high))
         return self.bind(And(terms), depth)
 
@@ -219,7 +317,7 @@ class _Binder:
             return self.in_terms(node, values, depth)
         column = cast_to(column, target)
         encoded = b"".join(_member(value, target, column) for value in present)
-        return _in_list(column, len(present) != len(values), len(present), encoded, str(node))
+        return _in_list(column, len(present) != len(values), len(present), encoded, node)
 
     def in_values(self, node: InList, values: ValueList, depth: int) -> Bound:
         """The same for a list in one piece."""
@@ -229,7 +327,7 @@ class _Binder:
             return self.in_terms(node, values if len(values.kinds) > 1 else dict.fromkeys(values), depth)
         column = cast_to(column, target)
         encoded = values.encoded(target, lambda value: _member(value, target, column))
-        return _in_list(column, values.has_null, len(values.values), encoded, str(node))
+        return _in_list(column, values.has_null, len(values.values), encoded, node)
 
     def in_expressions(self, node: InList, depth: int) -> Bound:
         """One comparison a value. Where one is a float, all are compared as that float, as in DuckDB."""
@@ -250,34 +348,34 @@ class _Binder:
     def like(self, node: Like, depth: int) -> Bound:
         value = self.bind(node.value, depth)
         if value.type == NULL:
-            return null_of(BOOL, str(node))
+            return null_of(BOOL, node)
         if value.type.tag != TypeTag.UTF8:
             raise error("INVALID_FILTER", f"like compares text, but {value.text} is {value.type}")
         escape = ord(node.escape) if node.escape else 0
         if node.escape and _ends_in_escape(node.pattern, node.escape):
             raise error("INVALID_FILTER", f"the pattern {node.pattern!r} ends in its escape {node.escape!r}")
         pattern = literals.encode_text(node.pattern)
-        wire = bytes((ExpressionTag.LIKE, node.ignore_case, escape)) + value.wire
-        return Bound(BOOL, wire + len(pattern).to_bytes(4, "little") + pattern, str(node))
+        head = bytes((ExpressionTag.LIKE, node.ignore_case, escape))
+        return Bound(BOOL, (head, value, len(pattern).to_bytes(4, "little"), pattern), node)
 
     def is_null(self, node: IsNull, depth: int) -> Bound:
         value = self.bind(node.value, depth)
-        return Bound(BOOL, bytes((ExpressionTag.IS_NULL, node.negated)) + value.wire, str(node))
+        return Bound(BOOL, (bytes((ExpressionTag.IS_NULL, node.negated)), value), node)
 
     def logical(self, node: And | Or, depth: int) -> Bound:
         if not node.terms:
             raise error("INVALID_FILTER", "and, or of no conditions")
-        if len(node.terms) > 0xFFFF:
-            raise error("NOT_SUPPORTED", f"{len(node.terms)} conditions in one filter; 65,535 is the most")
+        if len(node.terms) > TERMS_MAX:
+            raise too_many_terms(len(node.terms))
         tag = ExpressionTag.LOGICAL_AND if isinstance(node, And) else ExpressionTag.LOGICAL_OR
-        wire = bytes((tag,)) + len(node.terms).to_bytes(2, "little")
-        return Bound(BOOL, wire + b"".join(self.term(term, depth).wire for term in node.terms), str(node))
+        head = bytes((tag,)) + len(node.terms).to_bytes(2, "little")
+        return Bound(BOOL, (head, *[self.term(term, depth) for term in node.terms]), node)
 
     def term(self, node: Expr, depth: int) -> Bound:
         check()
         bound = self.bind(node, depth)
         if bound.type == NULL:
-            return null_of(BOOL, bound.text)
+            return null_of(BOOL, bound)
         if bound.type != BOOL:
             raise error(
                 "INVALID_FILTER", f"& | ~ combine conditions, but {bound.text} is {bound.type}, not bool"
@@ -285,36 +383,36 @@ class _Binder:
         return bound
 
     def negation(self, node: Not, depth: int) -> Bound:
-        return Bound(BOOL, bytes((ExpressionTag.LOGICAL_NOT,)) + self.term(node.value, depth).wire, str(node))
+        return Bound(BOOL, (bytes((ExpressionTag.LOGICAL_NOT,)), self.term(node.value, depth)), node)
 
     def arithmetic(self, node: Arithmetic, depth: int) -> Bound:
         left, right = self.bind(node.left, depth), self.bind(node.right, depth)
         if is_temporal(left.type) or is_temporal(right.type):
             from querymode.plan.functions import time
 
-            return time.arithmetic(node.op, left, right, str(node))
-        return arithmetic_call(node.op, left, right, str(node))
+            return time.arithmetic(node.op, left, right, node)
+        return arithmetic_call(node.op, left, right, node)
 
     def negate(self, node: Negate, depth: int) -> Bound:
         value = self.bind(node.value, depth)
         if value.type == NULL:
-            return null_of(INT64, value.text)
+            return null_of(INT64, value)
         if value.type == INTERVAL:
             from querymode.plan.functions import time
 
-            return time.negated(value, str(node))
+            return time.negated(value, node)
         if not is_numeric(value.type):
             raise error("INVALID_FILTER", f"minus takes a number, but {said(value)} is not one")
         if is_unsigned(value.type):  # has no negative of its own: the next larger type has
             value = cast_to(value, _SIGNED[value_size(value.type) * 2])
         if value.type.tag == TypeTag.F16:
             value = cast_to(value, FLOAT32)
-        return Bound(value.type, bytes((ExpressionTag.NEGATE,)) + value.wire, str(node))
+        return Bound(value.type, (bytes((ExpressionTag.NEGATE,)), value), node)
 
     def cast(self, node: Cast, depth: int) -> Bound:
         found = _checked_cast(self.bind(node.value, depth), node.target, node.attempt)
         # Not the constant itself, which may be known by its own type elsewhere.
-        return Bound(found.type, found.wire, found.text, found.value, found.is_literal).fixed()
+        return found.copy().fixed()
 
     def function(self, node: Function, depth: int) -> Bound:
         from querymode.plan.functions.rules import REWRITES, check_count
@@ -334,18 +432,19 @@ class _Binder:
         if len(conditions) > 0xFFFF:
             raise error("NOT_SUPPORTED", f"CASE of {len(conditions)} branches; 65,535 is the most")
         values = unify_all([self.bind(value, depth) for value in node.values], "CASE")
-        wire = bytes((ExpressionTag.CASE,)) + len(conditions).to_bytes(2, "little")
-        wire += b"".join(a.wire + b.wire for a, b in zip(conditions, values, strict=False))
+        pieces: list[bytes | Bound] = [bytes((ExpressionTag.CASE,)) + len(conditions).to_bytes(2, "little")]
+        for condition, value in zip(conditions, values, strict=False):
+            pieces += condition, value
         rest = values[len(conditions) :]
-        wire += b"\x01" + rest[0].wire if rest else b"\x00"
-        return Bound(values[0].type, wire, str(node))
+        pieces += (b"\x01", rest[0]) if rest else (b"\x00",)
+        return Bound(values[0].type, tuple(pieces), node)
 
     def coalesce(self, node: Coalesce, depth: int) -> Bound:
         if len(node.values) > 0xFFFF:
             raise error("NOT_SUPPORTED", f"coalesce of {len(node.values)} values; 65,535 is the most")
         values = unify_all([self.bind(value, depth) for value in node.values], "coalesce")
-        wire = bytes((ExpressionTag.COALESCE,)) + len(values).to_bytes(2, "little")
-        return Bound(values[0].type, wire + b"".join(value.wire for value in values), str(node))
+        head = bytes((ExpressionTag.COALESCE,)) + len(values).to_bytes(2, "little")
+        return Bound(values[0].type, (head, *values), node)
 
     def field(self, node: Field, depth: int) -> Bound:
         value = self.bind(node.value, depth)
@@ -355,8 +454,8 @@ class _Binder:
         if node.name not in names:
             raise column_not_found(node.name, names)
         index = names.index(node.name)
-        wire = bytes((ExpressionTag.FIELD,)) + index.to_bytes(2, "little") + value.wire
-        return Bound(value.type.children[index][1], wire, str(node))
+        head = bytes((ExpressionTag.FIELD,)) + index.to_bytes(2, "little")
+        return Bound(value.type.children[index][1], (head, value), node)
 
     def aggregate(self, node: Aggregate, depth: int) -> Bound:
         raise error(
@@ -394,21 +493,21 @@ def _ends_in_escape(pattern: str, escape: str) -> bool:
     return (len(pattern) - len(pattern.rstrip(escape))) % 2 == 1
 
 
-def constant_of(value: object, stored: object, data_type: DataType, text: str) -> Bound:
+def constant_of(value: object, stored: object, data_type: DataType, shown: Shown) -> Bound:
     """Its value is what is stored from now on: a text that became a date is no text any more."""
-    wire = bytes((ExpressionTag.LITERAL,)) + literals.encode_value(stored, data_type)
+    wire = (_LITERAL, literals.encode_value(stored, data_type))
     if isinstance(stored, float):
         value = stored
     elif isinstance(value, str) and data_type != UTF8:
         value = literals.moment(value, data_type)
         if value is None:
-            return Bound(data_type, wire, text)
-    return Bound(data_type, wire, text, value, True)
+            return Bound(data_type, wire, shown)
+    return Bound(data_type, wire, shown, value, True)
 
 
-def null_of(data_type: DataType, text: str) -> Bound:
+def null_of(data_type: DataType, shown: Shown) -> Bound:
     """NULL of a type."""
-    return constant_of(None, None, data_type, text)
+    return constant_of(None, None, data_type, shown)
 
 
 def said(bound: Bound) -> str:
@@ -421,13 +520,12 @@ def cast_to(bound: Bound, target: DataType, attempt: bool = False) -> Bound:
     if bound.type == target:
         return bound
     if bound.type == NULL and not is_nested(target) and not is_vector(target):
-        return null_of(target, bound.text)
+        return null_of(target, bound)
     if bound.is_literal:
         stored = literals.fit(bound.value, target)
         if stored is not None:
-            return constant_of(bound.value, stored, target, bound.text)
-    wire = bytes((ExpressionTag.CAST, attempt)) + encode_type(target) + bound.wire
-    return Bound(target, wire, bound.text)
+            return constant_of(bound.value, stored, target, bound)
+    return Bound(target, (bytes((ExpressionTag.CAST, attempt)) + encode_type(target), bound), bound)
 
 
 def _checked_cast(bound: Bound, target: DataType, attempt: bool = False) -> Bound:
@@ -460,15 +558,17 @@ def _on_one_clock(a: DataType, b: DataType) -> bool:
     return bool(a.zone) == bool(b.zone) or "UTC" in (a.zone, b.zone)
 
 
-def unify(left: Bound, right: Bound, otherwise: str) -> tuple[Bound, Bound]:
+def unify(left: Bound, right: Bound) -> tuple[Bound, Bound]:
     """Both sides in one type that can be compared."""
     for side, other in ((left, right), (right, left)):
         if other.is_literal and not side.is_literal and other.type != NULL:
             stored = _same_value(other, side.type)
             if stored is not None:
-                adapted = constant_of(other.value, stored, side.type, other.text)
+                adapted = constant_of(other.value, stored, side.type, other)
                 return (left, adapted) if side is left else (adapted, right)
-    common = _comparable(common_type(left.type, right.type), otherwise)
+    common = _comparable(common_type(left.type, right.type))
+    if common is None:
+        raise error("INVALID_FILTER", f"cannot compare {said(left)} with {said(right)}")
     return cast_to(left, common), cast_to(right, common)
 
 
@@ -511,15 +611,13 @@ def unify_all(values: list[Bound], what: str) -> list[Bound]:
     return [cast_to(value, common) for value in values]
 
 
-def _comparable(data_type: DataType | None, otherwise: str) -> DataType:
+def _comparable(data_type: DataType | None) -> DataType | None:
     if data_type == NULL:
         return INT32  # NULL against NULL: any type will do
-    if data_type is None or is_nested(data_type) or is_vector(data_type):
-        raise error("INVALID_FILTER", otherwise)
-    return data_type
+    return None if data_type is None or is_nested(data_type) or is_vector(data_type) else data_type
 
 
-def _between_wire(value: Bound, low: Bound, high: Bound) -> bytes | None:
+def _between_wire(value: Bound, low: Bound, high: Bound) -> Wired | None:
     """One pass over the values where both ends are constants that fit the column's type."""
     if value.is_literal or not (low.is_literal and high.is_literal):
         return None
@@ -532,12 +630,12 @@ def _between_wire(value: Bound, low: Bound, high: Bound) -> bytes | None:
     if ends[0] is None or ends[1] is None:
         return None
     encoded = b"".join(literals.encode_value(end, value.type) for end in ends)
-    return bytes((ExpressionTag.BETWEEN,)) + value.wire + encoded
+    return (bytes((ExpressionTag.BETWEEN,)), value, encoded)
 
 
-def _in_list(column: Bound, has_null: bool, count: int, encoded: bytes, text: str) -> Bound:
-    wire = bytes((ExpressionTag.IN_LIST, has_null)) + column.wire + count.to_bytes(4, "little")
-    return Bound(BOOL, wire + encoded, text)
+def _in_list(column: Bound, has_null: bool, count: int, encoded: bytes, shown: Shown) -> Bound:
+    head = bytes((ExpressionTag.IN_LIST, has_null))
+    return Bound(BOOL, (head, column, count.to_bytes(4, "little"), encoded), shown)
 
 
 def _list_type(column: Bound, values: Iterable[object]) -> DataType:
@@ -545,9 +643,10 @@ def _list_type(column: Bound, values: Iterable[object]) -> DataType:
     target = column.type
     for value in values:
         if literals.fit(value, column.type) is None:
-            wider = common_type(target, literals.natural_type(value))
-            otherwise = f"cannot look for {value!r} in {said(column)}"
-            target = _comparable(wider, otherwise)
+            wider = _comparable(common_type(target, literals.natural_type(value)))
+            if wider is None:
+                raise error("INVALID_FILTER", f"cannot look for {shown_value(value)} in {said(column)}")
+            target = wider
     if is_nested(target) or is_vector(target):
         raise error("INVALID_FILTER", f"in is not defined for {said(column)}")
     return target
@@ -618,20 +717,21 @@ def _capped(precision: int, scale: int) -> DataType:
     return decimal(min(precision, 38), min(scale, 38))
 
 
-def arithmetic_call(op: ArithmeticOp, left: Bound, right: Bound, text: str = "") -> Bound:
+def arithmetic_call(op: ArithmeticOp, left: Bound, right: Bound, shown: Shown | None = None) -> Bound:
     """Numbers under one of the six operators."""
     for side in (left, right):
         if not (is_numeric(side.type) or side.type == NULL):
             raise error(
                 "INVALID_FILTER", f"{ARITHMETIC_SIGNS[op]} takes numbers, but {said(side)} is not one"
             )
-    text = text or f"({left.text} {ARITHMETIC_SIGNS[op]} {right.text})"
+    if shown is None:
+        shown = ("(", left, f" {ARITHMETIC_SIGNS[op]} ", right, ")")
     if left.type == NULL and right.type == NULL:
-        return null_of(INT32, text)
+        return null_of(INT32, shown)
     left, right = narrow_literals(left, right)
     first, second, result = arithmetic_types(op, left.type, right.type)
-    wire = bytes((ExpressionTag.ARITHMETIC, op)) + encode_type(result)
-    return Bound(result, wire + cast_to(left, first).wire + cast_to(right, second).wire, text)
+    head = bytes((ExpressionTag.ARITHMETIC, op)) + encode_type(result)
+    return Bound(result, (head, cast_to(left, first), cast_to(right, second)), shown)
 
 
 def narrow_literals(left: Bound, right: Bound) -> tuple[Bound, Bound]:
@@ -645,16 +745,16 @@ def narrow_literals(left: Bound, right: Bound) -> tuple[Bound, Bound]:
 
 def _narrow(literal: Bound, target: DataType) -> Bound:
     if literal.type == NULL:
-        return null_of(target, literal.text)
+        return null_of(target, literal)
     if is_decimal(target):
         if isinstance(literal.value, int):
             exact = decimal(max(len(str(abs(literal.value))), 1), 0)
-            return constant_of(literal.value, literal.value, exact, literal.text)
+            return constant_of(literal.value, literal.value, exact, literal)
         return literal
     if is_integer(target) and not is_integer(literal.type):
         return literal
     stored = literals.fit(literal.value, target)
-    return literal if stored is None else constant_of(literal.value, stored, target, literal.text)
+    return literal if stored is None else constant_of(literal.value, stored, target, literal)
 
 
 def arithmetic_types(op: ArithmeticOp, a: DataType, b: DataType) -> tuple[DataType, DataType, DataType]:

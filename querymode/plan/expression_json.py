@@ -34,7 +34,7 @@ from querymode.expr.nodes import (
     Then,
     in_values,
 )
-from querymode.expr.trees import all_of, conjuncts, disjuncts
+from querymode.expr.trees import all_of, claim_written, conjuncts, disjuncts
 from querymode.types import DataType, parse_type
 
 TYPE_CHECKING = False
@@ -232,11 +232,11 @@ def _decode_list(given: Any, depth: int) -> tuple[Expr, ...]:
 
 
 def _encode_list(items: tuple[Expr, ...]) -> list[Any]:
-    return [encode_expression(item) for item in items]
+    return [_encode(item) for item in items]
 
 
 def _encode_values(items: Iterable[object]) -> list[Any]:
-    return [encode_expression(item) if isinstance(item, Expr) else encode_constant(item) for item in items]
+    return [_encode(item) if isinstance(item, Expr) else encode_constant(item) for item in items]
 
 
 def _decode_values(given: Any, depth: int) -> tuple[object, ...] | ValueList:
@@ -268,6 +268,12 @@ def _word(kind: type[IntEnum]) -> tuple[Encode, Decode]:
 
 
 def encode_expression(node: Expr) -> Any:
+    """As JSON, which has no way to say one part in several places."""
+    claim_written(node)
+    return _encode(node)
+
+
+def _encode(node: Expr) -> Any:
     check()
     form = _FORMS.get(type(node))
     if form is not None:
@@ -277,7 +283,7 @@ def encode_expression(node: Expr) -> Any:
 
 
 def _encode_terms(kind: str, terms: list[Expr]) -> Any:
-    return encode_expression(terms[0]) if len(terms) == 1 else [kind, *map(encode_expression, terms)]
+    return _encode(terms[0]) if len(terms) == 1 else [kind, *map(_encode, terms)]
 
 
 def _encode_aggregate(node: Aggregate) -> list[Any]:
@@ -287,15 +293,15 @@ def _encode_aggregate(node: Aggregate) -> list[Any]:
     if node.is_distinct:
         options["distinct"] = True
     if node.where is not None:
-        options["where"] = encode_expression(node.where)
-    value = [] if node.value is None else [encode_expression(node.value)]
+        options["where"] = _encode(node.where)
+    value = [] if node.value is None else [_encode(node.value)]
     return ["aggregate", AggregateOp(node.op).name.lower(), value, options]
 
 
 #: Classes that are not written as their parts in order.
 _SPECIAL: dict[type[Expr], Encode] = {
     Literal: _encode_literal,
-    Alias: lambda node: encode_expression(node.value),
+    Alias: lambda node: _encode(node.value),
     And: lambda node: _encode_terms("and", conjuncts(node)),
     Or: lambda node: _encode_terms("or", disjuncts(node)),
     Aggregate: _encode_aggregate,
@@ -377,7 +383,7 @@ _RULES: dict[str, Callable[[list[Any], int], Expr]] = {
 _Part = tuple[str, "Encode", "Decode"]
 
 
-def _part(name: str, encode: Encode = encode_expression, decode: Decode = _decode) -> _Part:
+def _part(name: str, encode: Encode = _encode, decode: Decode = _decode) -> _Part:
     return name, encode, decode
 
 

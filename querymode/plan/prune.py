@@ -154,14 +154,23 @@ class _Rewriter:
         self.schema = schema
         #: In the order they were met.
         self.columns: dict[str, None] = {}
+        #: What was found of conditions that may stand in several places, which are kept as well.
+        self._known: dict[tuple[int, bool], tuple[Expr, Expr | None]] = {}
 
     def might(self, node: Expr) -> Expr | None:
         """When a group may hold a row for which `node` is TRUE; None: always."""
-        return _MIGHT[type(node)](self, node)
+        return self._found(node, True)
 
     def might_not(self, node: Expr) -> Expr | None:
         """The same for a row for which `node` is FALSE."""
-        return _MIGHT_NOT[type(node)](self, node)
+        return self._found(node, False)
+
+    def _found(self, node: Expr, wanted: bool) -> Expr | None:
+        known = self._known.get((id(node), wanted))
+        if known is None:
+            rule = (_MIGHT if wanted else _MIGHT_NOT)[type(node)]
+            known = self._known[id(node), wanted] = (node, rule(self, node))
+        return known[1]
 
     def _always(self, node: Expr) -> None:
         """Statistics say nothing of it."""

@@ -34,6 +34,7 @@ from querymode.expr.nodes import (
     Then,
     unnamed,
 )
+from querymode.expr.trees import claim_written
 from querymode.plan.nodes import (
     Filter,
     GroupBy,
@@ -86,6 +87,8 @@ class _Writer:
             node = stack.pop()
             self._uses[id(node)] = self._uses.get(id(node), 0) + 1
             if self._uses[id(node)] == 1:
+                for expression in node.expressions():
+                    claim_written(expression)
                 stack += node.children
 
     # ---- nodes ----

@@ -7,6 +7,7 @@ import re
 
 from sqlglot import exp
 
+from querymode.expr.spelling import TEXT_SIZE_MAX, cut_name
 from querymode.sql.keywords import KEYWORDS
 
 TYPE_CHECKING = False
@@ -63,7 +64,7 @@ def expression_name(node: exp.Expr) -> str:
         return expression_name(node.this)
     if isinstance(node, exp.Column):
         return node.name
-    return _shown(node, 0)
+    return cut_name(_shown(node, 0))
 
 
 def _shown(node: exp.Expr, depth: int) -> str:
@@ -90,7 +91,11 @@ def _identifier(node: exp.Expr) -> str:
 
 
 def _literal(node: exp.Literal, depth: int) -> str:
-    return "'" + node.this.replace("'", "''") + "'" if node.is_string else str(node.this)
+    if not node.is_string:
+        return str(node.this)
+    # No name is longer than the beginning of a long text.
+    shown: str = node.this[:TEXT_SIZE_MAX]
+    return "'" + shown.replace("'", "''") + "'"
 
 
 def _negative(node: exp.Neg, depth: int) -> str:

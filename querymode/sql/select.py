@@ -9,7 +9,7 @@ from sqlglot import exp
 from querymode._abi import AggregateOp, ArithmeticOp
 from querymode.errors import ColumnNotFoundError
 from querymode.expr.nodes import Aggregate, Arithmetic, Cast, Column, Expr, Literal, Negate
-from querymode.expr.trees import columns_in, conjuncts, identity, parts_of, transform
+from querymode.expr.trees import columns_in, conjuncts, identity, parts_once, transform
 from querymode.sql.blocks import Grouping, SelectBlock, Tail
 from querymode.sql.expressions import Translator
 from querymode.sql.from_clause import FromBinder
@@ -502,9 +502,7 @@ def _group_terms(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
 
 
 def _find_column(value: Expr, names: set[str]) -> Column | None:
-    if isinstance(value, Column):
-        return value if value.name in names else None
-    return next((found for part in parts_of(value) if (found := _find_column(part, names)) is not None), None)
+    return next((part for part in parts_once(value) if isinstance(part, Column) and part.name in names), None)
 
 
 # ---- constant numbers of rows ----

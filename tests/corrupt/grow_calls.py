@@ -13,7 +13,7 @@ from querymode.errors import QueryModeError
 from querymode.plan.bind import Bound, constant_of
 from querymode.plan.functions import time as functions_time
 from querymode.plan.functions.number import NUMBER_FUNCTIONS
-from querymode.plan.functions.rules import GENERAL_FUNCTIONS, TEXT_FUNCTIONS, Rule, call_wire
+from querymode.plan.functions.rules import GENERAL_FUNCTIONS, TEXT_FUNCTIONS, Rule, bound_call
 from querymode.plan.functions.table import FUNCTIONS
 from querymode.plan.functions.time import PARTS, TIME_FUNCTIONS
 from querymode.types import INT64, INTERVAL, UTF8, DataType, decimal, time, timestamp
@@ -78,7 +78,7 @@ class CallGrower:
         arguments = [
             self._argument(self.random.choice(_FAMILIES)[1]) for _ in range(self.random.randrange(5))
         ]
-        return call_wire(self.random.choice(_FUNCTIONS), result, arguments)
+        return bound_call("any", self.random.choice(_FUNCTIONS), result, arguments).wire
 
     def _named(self) -> Bound:
         family, types = self.random.choice(_FAMILIES)

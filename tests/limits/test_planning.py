@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import gc
+import pickle
 import signal
 import subprocess
 import sys
@@ -15,7 +17,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 
-from querymode import QueryMode, QueryModeError
+from querymode import DataFrame, Expr, QueryMode, QueryModeError, call, col, greatest, lit, when
 
 ROWS = pa.table({"x": pa.array(range(100), pa.int64()), "s": [str(number) for number in range(100)]})
 
@@ -179,6 +181,142 @@ def seconds(session: QueryMode, text: str) -> float:
     code = ask(session, text)
     assert code in ("", "NOT_SUPPORTED", "SQL_SYNTAX", "QUERY_FAILED"), code
     return time.process_time() - started
+
+
+#: Expressions that use one part several times: with each level, what they would be in full doubles.
+DOUBLINGS: dict[str, Callable[[Expr], Expr]] = {
+    "sums": lambda part: part + part,
+    "comparisons": lambda part: part == part,
+    "conditions": lambda part: ~((part == 1) & (part == 1)),
+    "first values": lambda part: part.fill_null(part),
+    "cases": lambda part: when(part == 1).then(part).otherwise(part),
+    "ranges": lambda part: part.between(part, part),
+    "lists": lambda part: part.is_in([part, part]),
+    "texts": lambda part: part.concat(part),
+    "rewritten functions": lambda part: call("nullif", part, part),
+    "greatest values": lambda part: greatest(part, part),
+    "casts": lambda part: (part + part).cast("int64"),
+}
+USES: dict[str, Callable[[DataFrame, Expr], object]] = {
+    "select": lambda frame, part: frame.select(part.alias("a")).rows,
+    "no name": lambda frame, part: frame.select(part).columns,
+    "filter": lambda frame, part: frame.filter(part == part).rows,
+    "group_by": lambda frame, part: frame.group_by(part.alias("k")).agg(part.min().alias("m")).rows,
+    "sort": lambda frame, part: frame.sort(part).rows,
+    "explain": lambda frame, part: frame.select(part.alias("a")).explain(),
+    "to_code": lambda frame, part: frame.select(part.alias("a")).to_code(),
+    "to_descriptor": lambda frame, part: frame.select(part.alias("a")).to_descriptor(),
+    "pickle": lambda frame, part: pickle.dumps(frame.select(part.alias("a"))),
+    "text": lambda frame, part: str(part),
+}
+
+
+@pytest.mark.parametrize("name", DOUBLINGS)
+@pytest.mark.parametrize("depth", [4, 20, 60, 400])
+def test_parts_that_stand_in_many_places_are_planned_once(qm: QueryMode, name: str, depth: int) -> None:
+    part: Expr = col("x")
+    for _ in range(depth):
+        part = DOUBLINGS[name](part)
+    frame = qm.table("t").limit(2)
+    for use, ask_for in USES.items():
+        best = 1e9
+        for _ in range(3):
+            started = time.process_time()
+            with contextlib.suppress(QueryModeError):
+                ask_for(frame, part)
+            best = min(best, time.process_time() - started)
+            # What is computed as often as it stands there may take its time, within a limit.
+            if best < (0.3 if depth != 20 else 6):
+                break
+        else:
+            pytest.fail(f"{use} takes {best:.2f} s")
+
+
+def test_shared_parts_are_computed_once_at_every_level(qm: QueryMode) -> None:
+    part: Expr = col("x")
+    for _ in range(40):
+        part = part + part
+    frame = qm.table("t").limit(3)
+    assert [row["a"] for row in frame.select(part.alias("a")).rows] == [0, 1 << 40, 2 << 40]
+    assert frame.filter(part > 1 << 40).rows == [{"x": 2, "s": "2"}]
+    assert frame.agg(part.sum().alias("a")).rows == [{"a": 3 << 40}]
+
+
+def test_texts_that_repeat_what_they_are_made_of(qm: QueryMode) -> None:
+    """SQL has names for parts as well: of columns, and of what functions stand for."""
+    nullif = "x"
+    for number in range(40):
+        nullif = f"nullif({nullif}, {number})"
+    levels = "SELECT x + x AS a FROM t"
+    for _ in range(40):
+        levels = f"SELECT a + a AS a FROM ({levels})"
+    aliases = ", ".join(f"a{number - 1} + a{number - 1} AS a{number}" for number in range(1, 40))
+    for text in (
+        f"SELECT {nullif} FROM t",
+        f"SELECT * FROM t WHERE {nullif} > 5",
+        f"SELECT * FROM ({levels}) WHERE a > 0",
+        f"SELECT x + x AS a0, {aliases} FROM t LIMIT 2",
+    ):
+        assert min(seconds(qm, text) for _ in range(2)) < 1
+
+
+def test_nothing_is_too_deep_for_an_error_of_ours(qm: QueryMode) -> None:
+    part: Expr = col("x")
+    frames = {"select": qm.table("t"), "with_columns": qm.table("t"), "alias": qm.table("t")}
+    for _ in range(1500):
+        part = part + 1
+        frames["select"] = frames["select"].select("x")
+        frames["with_columns"] = frames["with_columns"].with_columns(x=col("x") + 1)
+        frames["alias"] = frames["alias"].select(col("x").alias("x"))
+    assert str(pickle.loads(pickle.dumps(part))) == str(part)
+    assert str(copy.deepcopy(part)) == repr(part)
+    frames["expression"] = qm.table("t").select("x")
+    for frame in frames.values():
+        uses: tuple[Callable[[DataFrame], object], ...] = (
+            lambda frame: frame.rows,
+            lambda frame: frame.count(),
+            lambda frame: frame.explain(),
+            lambda frame: frame.to_code(),
+            lambda frame: frame.to_descriptor(),
+            lambda frame: list(frame.stream()),
+            lambda frame: frame.describe(),
+            lambda frame: frame.sample(2),
+            lambda frame: frame.union(frame).rows,
+            lambda frame: frame.join(frame.select(col("x").alias("y")), left_on="x", right_on="y").rows,
+            pickle.dumps,
+        )
+        for use in uses:
+            try:
+                use(frame)
+            except QueryModeError as failure:
+                assert failure.code == "NOT_SUPPORTED", failure
+    for ask_for in USES.values():
+        with contextlib.suppress(QueryModeError):
+            ask_for(frames["expression"], part)
+
+
+def test_conditions_nest_as_deep_as_they_may(qm: QueryMode) -> None:
+    """The engine's stack holds them, whatever they are made of."""
+    for levels in (5, 20, 45):
+        mixed, negated = col("x") > 0, col("x") > 0
+        for number in range(levels):
+            mixed = (mixed & (col("x") > 1)) | (col("x") == number + 50)
+            negated = ~(negated & (col("x") > number))
+        frame = qm.table("t")
+        assert frame.filter(mixed).count() == frame.select(mixed.alias("a")).filter(col("a")).count() > 90
+        assert frame.sort(negated).count() == 100
+
+
+def test_long_derived_names_are_cut(qm: QueryMode) -> None:
+    text = "a" * 70_000
+    (name,) = qm.sql(f"SELECT '{text}'").rows[0]
+    assert len(name) < 70_000 and name.startswith("'aaa")
+    names = qm.sql(f"SELECT '{text}', '{text}' FROM t").columns
+    assert names[1] == names[0] + "_1"
+    (name,) = qm.table("t").select(lit("é" * 70_000)).columns
+    assert len(name.encode()) <= 65_535
+    (name,) = qm.sql(GROWTHS["CASE"].text(20_000).replace(" AS c", "")).columns
+    assert name.startswith("CASE")
 
 
 @pytest.mark.parametrize("name", GROWTHS)

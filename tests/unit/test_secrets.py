@@ -83,6 +83,10 @@ def test_errors_hold_none(call: Callable[[QueryMode, str], Any], tmp_path: Path)
             repr(pickle.dumps(failure)),
         ]
         shown += traceback.format_exception(failure)
+        behind: BaseException | None = failure
+        while behind is not None:  # what tracebacks leave out may be logged all the same
+            shown.append(repr(behind))
+            behind = behind.__cause__ or behind.__context__
         assert not [text for text in shown if SECRET in text], url
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 def _number(name: str, argument: Bound) -> Bound:
     """A number as it is; halves as float32, which the engine computes with."""
     if argument.type == NULL:
-        return null_of(INT64, argument.text)
+        return null_of(INT64, argument)
     if not is_numeric(argument.type):
         raise not_taken(name, argument)
     return cast_to(argument, FLOAT32) if argument.type.tag == TypeTag.F16 else argument
@@ -172,7 +172,7 @@ def _integers(name: str, arguments: list[Bound]) -> list[Bound]:
             raise not_taken(name, argument)
     left, right = narrow_literals(*arguments)
     if left.type == NULL and right.type == NULL:
-        return [null_of(INT32, left.text), null_of(INT32, right.text)]
+        return [null_of(INT32, left), null_of(INT32, right)]
     kinds = [side.type if side.type != NULL else other.type for side, other in ((left, right), (right, left))]
     common, _, _ = arithmetic_types(ArithmeticOp.ADD, *kinds)
     return [cast_to(left, common), cast_to(right, common)]
@@ -222,7 +222,7 @@ def _operator(op: ArithmeticOp) -> FunctionRule:
     def rule(name: str, arguments: list[Bound]) -> Bound:
         check_count(name, len(arguments), 2, 2)
         left, right = arguments
-        return arithmetic_call(op, left, right, f"{name}({left.text}, {right.text})")
+        return arithmetic_call(op, left, right, (f"{name}(", left, ", ", right, ")"))
 
     return rule
 

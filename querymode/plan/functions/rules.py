@@ -10,6 +10,7 @@ from __future__ import annotations
 from querymode._abi import CompareOp, ExpressionTag, FunctionId, TypeTag
 from querymode.errors import error
 from querymode.expr.nodes import Case, Coalesce, Compare, Expr, Function, Literal
+from querymode.expr.spelling import between
 from querymode.plan.bind import Bound, cast_to, castable, null_of, said, unify, unify_all
 from querymode.types import (
     BOOL,
@@ -37,17 +38,12 @@ if TYPE_CHECKING:
     FunctionRule = Callable[[str, list[Bound]], Bound]
 
 
-def call_wire(function: int, result: DataType, arguments: list[Bound]) -> bytes:
-    """A call on the wire."""
-    head = bytes((ExpressionTag.CALL,)) + function.to_bytes(2, "little") + encode_type(result)
-    return head + bytes((len(arguments),)) + b"".join(argument.wire for argument in arguments)
-
-
 def bound_call(name: str, function: int, result: DataType, arguments: list[Bound]) -> Bound:
-    shown = f"{name}({', '.join(argument.text for argument in arguments)})"
     if len(arguments) > 255:
         raise error("NOT_SUPPORTED", f"{name} of {len(arguments)} arguments; 255 is the most")
-    return Bound(result, call_wire(function, result, arguments), shown)
+    head = bytes((ExpressionTag.CALL,)) + function.to_bytes(2, "little") + encode_type(result)
+    shown = (f"{name}(", *between(", ", arguments), ")")
+    return Bound(result, (head + bytes((len(arguments),)), *arguments), shown)
 
 
 def check_count(name: str, count: int, least: int, most: int | None) -> None:
@@ -107,7 +103,7 @@ def taken(name: str, argument: Bound, parameter: Callable[[Bound], Bound | None]
 
 def text(argument: Bound) -> Bound | None:
     if argument.type == NULL:
-        return null_of(UTF8, argument.text)
+        return null_of(UTF8, argument)
     return argument if argument.type == UTF8 else None
 
 
@@ -118,13 +114,13 @@ def text_or_binary(argument: Bound) -> Bound | None:
 def integer(argument: Bound) -> Bound | None:
     """Any integer, as int64."""
     if argument.type == NULL:
-        return null_of(INT64, argument.text)
+        return null_of(INT64, argument)
     return cast_to(argument, INT64) if is_integer(argument.type) else None
 
 
 def integer32(argument: Bound) -> Bound | None:
     if argument.type == NULL:
-        return null_of(INT32, argument.text)
+        return null_of(INT32, argument)
     return cast_to(argument, INT32) if is_integer(argument.type) else None
 
 
@@ -140,7 +136,7 @@ def as_text(argument: Bound) -> Bound | None:
 
 def boolean(argument: Bound) -> Bound | None:
     if argument.type == NULL:
-        return null_of(BOOL, argument.text)
+        return null_of(BOOL, argument)
     return argument if argument.type == BOOL else None
 
 
@@ -198,7 +194,7 @@ def _distinct(function: int) -> FunctionRule:
     def rule(name: str, arguments: list[Bound]) -> Bound:
         check_count(name, len(arguments), 2, 2)
         left, right = arguments
-        pair = list(unify(left, right, f"cannot compare {said(left)} with {said(right)}"))
+        pair = list(unify(left, right))
         _check_order(name, pair[0])
         return bound_call(name, function, BOOL, pair)
 

@@ -30,6 +30,7 @@ from querymode.types import time as time_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from querymode.plan.bind import Shown
     from querymode.plan.functions.rules import FunctionRule
     from querymode.types import DataType
 
@@ -111,7 +112,7 @@ def _without_zone_data(name: str, argument: Bound) -> None:
 def moment(name: str, argument: Bound, *, zone_matters: bool = True) -> Bound:
     """A date as it is, a timestamp in microseconds."""
     if argument.type == NULL:
-        return null_of(TIMESTAMP, argument.text)
+        return null_of(TIMESTAMP, argument)
     if argument.type.tag == TypeTag.DATE:
         return argument
     if argument.type.tag != TypeTag.TIMESTAMP:
@@ -204,11 +205,11 @@ def _adapted(side: Bound, other: Bound) -> Bound:
     if other.type.tag not in (TypeTag.DATE, TypeTag.TIME, TypeTag.TIMESTAMP):
         return side
     if side.type == NULL:
-        return null_of(other.type, side.text)
+        return null_of(other.type, side)
     if side.is_literal and side.type == UTF8:
         stored = literals.fit(side.value, other.type)
         if stored is not None:
-            return constant_of(side.value, stored, other.type, side.text)
+            return constant_of(side.value, stored, other.type, side)
     return side
 
 
@@ -374,7 +375,7 @@ def _to_interval(part: DatePart) -> FunctionRule:
 _TEMPORAL = (TypeTag.DATE, TypeTag.TIME, TypeTag.TIMESTAMP, TypeTag.INTERVAL)
 
 
-def arithmetic(op: ArithmeticOp, left: Bound, right: Bound, shown: str) -> Bound:
+def arithmetic(op: ArithmeticOp, left: Bound, right: Bound, shown: Shown) -> Bound:
     """`date + interval` and its like; what has no meaning is refused."""
     name = ARITHMETIC_SIGNS[op]
     result = None
@@ -388,7 +389,7 @@ def arithmetic(op: ArithmeticOp, left: Bound, right: Bound, shown: str) -> Bound
         result = bound_call(name, FunctionId.DIVIDE_INTERVAL, INTERVAL, [left, cast_to(right, FLOAT64)])
     if result is None:
         raise error("INVALID_FILTER", f"{name} is not defined for {said(left)} and {said(right)}")
-    return Bound(result.type, result.wire, shown, result.value, result.is_literal)
+    return result.copy(shown)
 
 
 def _is_number(side: Bound) -> bool:
@@ -464,14 +465,14 @@ def _multiple(name: str, left: Bound, right: Bound) -> Bound | None:
     return bound_call(name, FunctionId.MULTIPLY_INTERVAL, INTERVAL, [left, cast_to(right, target)])
 
 
-def negated(value: Bound, shown: str) -> Bound:
+def negated(value: Bound, shown: Shown) -> Bound:
     by = parts(value.value) if value.is_literal else None
     if by is not None:
         opposite = -Interval(*by)
         stored = literals.fit(opposite, INTERVAL)
         if stored is not None:
             return constant_of(opposite, stored, INTERVAL, shown)
-    return Bound(INTERVAL, bound_call("-", FunctionId.NEGATE_INTERVAL, INTERVAL, [value]).wire, shown)
+    return bound_call("-", FunctionId.NEGATE_INTERVAL, INTERVAL, [value]).copy(shown)
 
 
 # ---- the table ----
