@@ -105,6 +105,12 @@ def claim(size: int, what: str) -> None:
         call.claim(size, what)
 
 
+def claimable(size: int) -> bool:
+    """Whether that many bytes may still be claimed."""
+    call = current()
+    return call is None or call.memory is None or call.claimed + size <= call.memory
+
+
 def deadline() -> float | None:
     """When this thread's call has to be done."""
     call = current()

@@ -8,20 +8,25 @@ own full validation finds nearly everything; what is done here is done around it
   process. (arrow/foreign.py looks for them before pyarrow makes a table.)
 - pyarrow validates the whole child of every slice of a nested array, which takes quadratic time where a table
   is cut into many. So each level is validated with children of no type, and each child once.
+- A column is looked at in pieces, with a look at the clock between them.
 - The end of a day, 24:00:00, is a time here, as it is in DuckDB.
 """
 
 from __future__ import annotations
 
 import ctypes
+import struct
 
-from querymode._call import Resumed, check, current
+from querymode._abi import TYPE_DEPTH_MAX
+from querymode._call import Call, Resumed, check, claim, claimable, current
 from querymode.errors import error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from typing import Any
 
+    import numpy as np
     import pyarrow as pa
 
     # The stubs spell every kind of array and type; what is done here goes across all of them.
@@ -31,8 +36,36 @@ if TYPE_CHECKING:
 _DAY_TICKS = {unit: 86_400 * 10**digits for unit, digits in (("s", 0), ("ms", 3), ("us", 6), ("ns", 9))}
 #: From so many bytes on, columns are checked on several threads.
 _PARALLEL_SIZE = 32 << 20
-#: Rows that are checked between two looks at the clock.
+#: Rows that are checked between two looks at the clock, and bytes of text.
 _PIECE_ROWS = 1 << 20
+_PIECE_SIZE = 64 << 20
+#: Extensions, dictionaries and runs may stand around every type that there is, and around each other.
+_NESTING_MAX = 4 * TYPE_DEPTH_MAX
+#: What is kept of a type inside of another one, and of the arrays that have it.
+_TYPE_SIZE = 512
+
+
+def check_types(schema: pa.Schema) -> None:
+    """Refuses types that are nested too deep, or too many: one may stand in many places of another."""
+    for index, field in enumerate(schema):
+        check_type(field.type, index)
+
+
+def check_type(kind: ArrowType, index: int = 0) -> None:
+    """The same of one; `index` is the column's, whose name may be no text."""
+    waiting = [(kind, 0)]
+    while waiting:
+        part, depth = waiting.pop()
+        if depth > _NESTING_MAX:
+            raise error(
+                "NOT_SUPPORTED",
+                f"column {index} of the Arrow data, counted from 0: types may be nested {_NESTING_MAX} deep, "
+                "no deeper",
+            )
+        check()
+        parts = _child_types(part)
+        claim(_TYPE_SIZE * len(parts), "Arrow data of so many types")
+        waiting += [(inner, depth + 1) for inner in parts]
 
 
 def check_table(table: pa.Table) -> None:
@@ -54,21 +87,33 @@ def check_table(table: pa.Table) -> None:
 
     from querymode.engine.threads import core_count
 
-    call = current()
+    # Of their own, so that they can be told to end.
+    call = _copied(current())
 
     def checked(item: tuple[str, Array]) -> None:
         with Resumed(call):
             _check_column(item[1], item[0], known)
 
     with ThreadPoolExecutor(core_count()) as pool:
-        for _ in pool.map(checked, work):
-            check()
+        try:
+            for _ in pool.map(checked, work):
+                check()
+        except BaseException:
+            call.deadline = 0
+            raise
+
+
+def _copied(call: Call | None) -> Call:
+    found = Call() if call is None else Call(call.deadline, call.memory)
+    found.claimed = 0 if call is None else call.claimed
+    return found
 
 
 def check_array(array: Array, name: str) -> None:
     """The same of an array or a chunked one; `name` is for the error."""
     import pyarrow as pa
 
+    check_type(array.type)
     for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else (array,):
         _check_places_of(chunk, name)
         _check_column(chunk, name, set())
@@ -203,25 +248,132 @@ def _check(array: Array, known: set[object], *, below_null: bool = False) -> Non
         for child in children:
             if _first_met(child, known):
                 _check(child, known, below_null=below_null)
+    elif kinds.is_string(kind) or kinds.is_large_string(kind):
+        for piece in _pieces_of_text(array, _text_size):
+            piece.validate(full=True)
+    elif kinds.is_string_view(kind):
+        _check_views_of_text(array)
     elif kinds.is_time(kind):
-        _check_times(array)
-    elif kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind):
-        # Others take little time, or have any number of rows in no bytes at all.
-        for start in range(0, len(array), _PIECE_ROWS):
-            check()
-            array.slice(start, _PIECE_ROWS).validate(full=True)
-    else:
+        for piece in _pieces(array):
+            _check_times(piece)
+    elif _takes_bytes(kind):
+        for piece in _pieces(array):
+            piece.validate(full=True)
+    else:  # of any number of rows
         array.validate(full=True)
 
 
+def _pieces(array: Array) -> Iterator[Array]:
+    import pyarrow as pa
+
+    if len(array) <= _PIECE_ROWS:
+        yield array
+        return
+    null_count = 0
+    for start in range(0, len(array), _PIECE_ROWS):
+        check()
+        piece = array.slice(start, _PIECE_ROWS)
+        yield piece
+        null_count += piece.null_count
+    # A slice forgets what was said of the whole.
+    if null_count != array.null_count:
+        raise pa.ArrowInvalid(f"{array.null_count} NULLs were announced, there are {null_count}")
+
+
+def _takes_bytes(kind: ArrowType) -> bool:
+    from pyarrow import types as kinds
+
+    if kinds.is_null(kind) or kinds.is_nested(kind):
+        return False
+    return not kinds.is_fixed_size_binary(kind) or kind.byte_width > 0
+
+
+def _pieces_of_text(array: Array, size_of: Callable[[Array], int]) -> Iterator[Array]:
+    """Offsets may be wrong yet, and with them sizes."""
+    for piece in _pieces(array):
+        waiting = [piece]
+        while waiting:
+            part = waiting.pop()
+            check()
+            half = len(part) // 2
+            if half and size_of(part) > _PIECE_SIZE:
+                waiting += [part.slice(half), part.slice(0, half)]
+            else:
+                yield part
+
+
+def _text_size(array: Array) -> int:
+    from pyarrow import types as kinds
+
+    form = "<q" if kinds.is_large_string(array.type) else "<i"
+    width = struct.calcsize(form)
+    offsets = array.buffers()[1]
+    ends = (array.offset, array.offset + len(array))
+    if offsets is None or offsets.size < (ends[1] + 1) * width:
+        return 0  # which is for pyarrow to say
+    first, last = (struct.unpack_from(form, offsets, at * width)[0] for at in ends)
+    return int(last - first)
+
+
+def _check_views_of_text(array: Array) -> None:
+    """Many views may have one text, and be more to read than there is time for: then places come first."""
+    import pyarrow as pa
+
+    size = 0
+    held = sum(buffer.size for buffer in array.buffers() if buffer is not None)
+    for piece in _pieces(array):
+        part_size = view_sizes(piece)
+        if size <= held < size + part_size:
+            _check_places_of_views(array.view(pa.binary_view()))
+        size += part_size
+        for part in (piece,) if part_size <= _PIECE_SIZE else _pieces_of_text(piece, view_sizes):
+            part.validate(full=True)
+
+
+def _check_places_of_views(array: Array) -> None:
+    size = 0
+    for piece in _pieces(array):
+        piece.validate(full=True)
+        size += view_sizes(piece)
+    if not claimable(size):
+        claim(size, "the text of Arrow's views")
+
+
+def view_sizes(array: Array) -> int:
+    """The bytes that views have, which are not NULL."""
+    import numpy as np
+
+    return int(view_lengths(array).sum(dtype=np.int64)) if len(array) else 0
+
+
+def view_lengths(array: Array) -> np.ndarray[Any, Any]:
+    """0 where it is NULL."""
+    import numpy as np
+
+    # A view is 16 bytes, its length the first four.
+    words = np.frombuffer(array.buffers()[1], np.int32, 4 * len(array), 16 * array.offset)
+    lengths = words[::4]
+    return np.where(np.asarray(array.is_valid()), lengths, 0) if array.null_count else lengths
+
+
 def _first_met(array: Array, known: set[object]) -> bool:
-    """An array is known by where it lies."""
-    places = [None if buffer is None else buffer.address for buffer in array.buffers()]
-    key = (array.type, len(array), array.offset, *places)
+    key = identity(array)
     if key in known:
         return False
     known.add(key)
     return True
+
+
+def identity(array: Array) -> object:
+    """An array is known by where it lies, and by where those inside of it lie."""
+    import pyarrow as pa
+
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind, identity(array.storage)
+    places = [None if buffer is None else buffer.address for buffer in array.buffers()]
+    inside = [identity(child) for child in _children(array)] if _child_types(kind) else ()
+    return kind, len(array), array.offset, *places, *inside
 
 
 def _children(array: Array) -> list[Array]:
@@ -269,7 +421,12 @@ def _check_level(array: Array, children: list[Array], known: set[object]) -> Non
         is_large = kinds.is_large_list(kind)
         lists: ArrowType = pa.large_list(pa.null()) if is_large else pa.list_(pa.null())
         level = _level(lists, 2, rows, hollow)
-    level.validate(full=True)
+    # Others have any number of rows in no bytes at all.
+    has_places = not (
+        kinds.is_struct(kind) or kinds.is_run_end_encoded(kind) or kinds.is_fixed_size_list(kind)
+    )
+    for piece in _pieces(level) if has_places else (level,):
+        piece.validate(full=True)
 
 
 def _level(kind: ArrowType, own: int, rows: tuple[int, list[Any], int, int], children: list[Array]) -> Array:

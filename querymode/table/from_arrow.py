@@ -19,10 +19,11 @@ from struct import unpack_from
 
 from querymode import types
 from querymode._abi import TypeTag
-from querymode._call import check
-from querymode.arrow.checks import check_table
+from querymode._call import check, claim, claimable
+from querymode.arrow.checks import check_table, check_types
 from querymode.arrow.foreign import table_of_array, table_of_batches, table_of_stream
-from querymode.arrow.to_arrow import OFFSET_MAX, arrow_type, owned_buffer
+from querymode.arrow.plain import plain_column, plain_type
+from querymode.arrow.to_arrow import arrow_type
 from querymode.engine.lent import LentColumn
 from querymode.engine.views import cut_bits, view_bytes
 from querymode.errors import QueryModeError, error
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any, TypeAlias, TypeVar
 
-    import numpy as np
     import pyarrow as pa
 
     from querymode.qmcb import ColumnarColumn
@@ -64,10 +64,16 @@ def from_arrow(data: object, name: str | None = None) -> MemoryTable:
     >>> from_arrow(pyarrow.table({"id": [1, 2]})).schema
     Schema(id: int64)
     """
-    given = _as_table(data)
-    kinds = _plain_kinds(given)
-    check_table(given)
-    return _memory_table(given, kinds, name)
+    try:
+        given = _as_table(data)
+        check_types(given.schema)
+        kinds = _plain_kinds(given)
+        check_table(given)
+        return _memory_table(given, kinds, name)
+    except QueryModeError:
+        raise
+    except MemoryError as cause:  # of numpy and pyarrow, which ask for less than was claimed
+        raise error("MEMORY_EXCEEDED", f"the Arrow data does not fit into memory: {cause}") from cause
 
 
 def from_checked(given: pa.Table, name: str | None = None) -> MemoryTable:
@@ -81,13 +87,12 @@ def _memory_table(given: pa.Table, kinds: list[_Kind], name: str | None) -> Memo
 
 
 def _as_table(data: object) -> pa.Table:
-    import pyarrow as pa
 
     try:
         table = _find_table(data)
         if table is not None:
             return table
-    except (pa.ArrowMemoryError, QueryModeError):
+    except (MemoryError, QueryModeError):
         raise
     except Exception as cause:  # of pyarrow, and whatever the producer of a stream raises
         raise error("INVALID_FORMAT", f"Arrow data of {_kind(data)} cannot be read: {cause}") from cause
@@ -132,12 +137,12 @@ def _kind(data: object) -> str:
 
 
 def _plain_kinds(given: pa.Table) -> list[_Kind]:
-    """Of each column the type that `_plain` gives it, and ours."""
+    """Of each column the type that `plain_type` gives it, and ours."""
     found = []
     for index, field in enumerate(given.schema):
         try:
             name = field.name
-            target = _plain_type(field.type)
+            target = plain_type(field.type)
             found.append((target, _data_type(target)))
         except UnicodeDecodeError as cause:
             raise error(
@@ -157,86 +162,11 @@ def _made_plain(given: pa.Table, kinds: list[_Kind]) -> tuple[Schema, pa.Table]:
     fields = []
     for name, chunks, (target, data_type) in zip(given.column_names, given.columns, kinds, strict=True):
         check()
-        columns.append(chunks if target is chunks.type else _plain_column(name, chunks, target))
+        columns.append(chunks if target == chunks.type else plain_column(name, chunks, target))
         fields.append((name, data_type))
     schema = Schema(fields)
     # A table made of no columns would forget its rows.
     return schema, pa.table(columns, names=list(schema.names)) if columns else given
-
-
-def _plain_column(name: str, chunks: Any, target: ArrowType) -> Any:
-    import pyarrow as pa
-
-    given = chunks.type
-    try:
-        try:
-            return pa.chunked_array([_plain(chunk) for chunk in _checked(chunks.chunks)], target)
-        except (pa.ArrowInvalid, pa.ArrowCapacityError):
-            # Text that took little room as a dictionary or in views may need offsets of 8 bytes.
-            target = _plain_type(given, large=True)
-            return pa.chunked_array([_plain(chunk, large=True) for chunk in _checked(chunks.chunks)], target)
-    except pa.ArrowMemoryError:
-        raise
-    except pa.ArrowException as cause:
-        raise error(
-            "INVALID_FORMAT", f"column {name!r} of {given}: {cause}; cast it before", column=name
-        ) from cause
-
-
-def _plain_type(given: ArrowType, large: bool = False) -> ArrowType:
-    """The type that `_plain` gives arrays of this one; itself where there is nothing to do."""
-    import pyarrow as pa
-    from pyarrow import types as kinds
-
-    if isinstance(given, pa.BaseExtensionType):
-        return _plain_type(given.storage_type, large)
-    if kinds.is_dictionary(given) or kinds.is_run_end_encoded(given):
-        return _widened(_plain_type(given.value_type, large), large)
-    if kinds.is_string_view(given):
-        return pa.large_string() if large else pa.string()
-    if kinds.is_binary_view(given):
-        return pa.large_binary() if large else pa.binary()
-    if kinds.is_decimal256(given) and given.precision <= types.DECIMAL_PRECISION_MAX:
-        return pa.decimal128(given.precision, given.scale)
-    if kinds.is_date64(given):
-        return pa.date32()
-    if kinds.is_duration(given):
-        return pa.month_day_nano_interval()
-    return _plain_nested_type(given, large) if kinds.is_nested(given) else given
-
-
-def _widened(plain: ArrowType, large: bool) -> ArrowType:
-    import pyarrow as pa
-
-    wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
-    return wide.get(plain, plain) if large else plain
-
-
-def _plain_nested_type(given: ArrowType, large: bool) -> ArrowType:
-    import pyarrow as pa
-    from pyarrow import types as kinds
-
-    if kinds.is_union(given):
-        return given
-    old = [given.field(index).type for index in range(given.num_fields)]
-    if kinds.is_map(given):
-        old = [given.key_type, given.item_type]
-    new = [_plain_type(child, large) for child in old]
-    is_vector = kinds.is_fixed_size_list(given) and new[0] in (pa.float32(), pa.float16())
-    is_kept = is_vector or any(
-        is_kind(given) for is_kind in (kinds.is_struct, kinds.is_map, kinds.is_list, kinds.is_large_list)
-    )
-    if is_kept and all(a is b for a, b in zip(old, new, strict=True)):
-        return given
-    if kinds.is_struct(given):
-        return pa.struct([field.with_type(child) for field, child in zip(given, new, strict=True)])
-    if kinds.is_map(given):
-        return pa.map_(*new)
-    if is_vector:
-        return pa.list_(new[0], given.list_size)
-    if kinds.is_large_list(given) or kinds.is_large_list_view(given) or (large and not kinds.is_list(given)):
-        return pa.large_list(new[0])
-    return pa.list_(new[0])
 
 
 def _data_type(plain: ArrowType) -> DataType:
@@ -274,159 +204,6 @@ def _plain_types() -> dict[ArrowType, DataType]:
     return {**found, pa.large_string(): types.UTF8, pa.large_binary(): types.BINARY}
 
 
-# ---- plain arrays ----
-
-
-def _plain(array: Array, large: bool = False) -> Array:
-    """The same values in an array of `_plain_type`."""
-    import pyarrow as pa
-    from pyarrow import types as kinds
-
-    given = array.type
-    target = _plain_type(given, large)
-    if target is given:
-        return array
-    if isinstance(given, pa.BaseExtensionType):
-        return _plain(array.storage, large)
-    if kinds.is_dictionary(given):
-        if len(array.dictionary) == 0:
-            # Below a NULL struct pyarrow writes indices all the same.
-            return pa.nulls(len(array), target)
-        return _plain(array.dictionary, large).cast(target).take(array.indices)
-    if kinds.is_run_end_encoded(given):
-        return _plain(array.values, large).cast(target).take(_run_indices(array))
-    if kinds.is_duration(given):
-        return _plain_duration(array)
-    if kinds.is_struct(given):
-        fields = [_plain(array.field(index), large) for index in range(given.num_fields)]
-        return _from_parts(target, array, [], fields)
-    if kinds.is_nested(given):
-        return _plain_list(array, target, large)
-    if kinds.is_string_view(given) or kinds.is_binary_view(given):
-        _check_view_size(array, large)
-    return array.cast(target)
-
-
-def _check_view_size(array: Array, large: bool) -> None:
-    """pyarrow's own cast does not notice when 4-byte offsets overflow."""
-    import numpy as np
-    import pyarrow as pa
-
-    if large or len(array) == 0:
-        return
-    # A view is 16 bytes, its length the first four.
-    views = _numbers(array.buffers()[1], np.int32, array.offset * 4, len(array) * 4).reshape(-1, 4)
-    size = int(views[:, 0].sum(dtype=np.int64))
-    if size > OFFSET_MAX:
-        raise pa.ArrowCapacityError(f"{size} bytes of text in one array")
-
-
-def _from_parts(target: ArrowType, array: Array, buffers: list[Any], children: list[Array]) -> Array:
-    """An array with the NULLs of another one, whose slice is not seen any more."""
-    import pyarrow as pa
-
-    return pa.Array.from_buffers(target, len(array), [_validity(array), *buffers], -1, 0, children)
-
-
-def _validity(array: Array) -> pa.Buffer | None:
-    import pyarrow.compute as pc
-
-    if array.null_count == 0:
-        return None
-    # Computed, so it begins with a byte, wherever the array began.
-    valid: Array = pc.invert(pc.is_null(array))
-    assert valid.offset == 0
-    bits: pa.Buffer = valid.buffers()[1]
-    return bits
-
-
-def _run_indices(array: Array) -> Array:
-    """For each row, which of the values it has. Runs end at rows of the array before it was sliced."""
-    import numpy as np
-
-    ends = np.asarray(array.run_ends).astype(np.int64) - array.offset
-    ends = np.clip(ends, 0, len(array))
-    return np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
-
-
-def _plain_duration(array: Array) -> Array:
-    import numpy as np
-    import pyarrow as pa
-
-    exact = array.cast(pa.duration("ns"))
-    values = np.zeros((len(exact), 2), np.int64)
-    if len(exact):
-        values[:, 1] = _numbers(exact.buffers()[1], np.int64, exact.offset, len(exact))
-    return _from_parts(pa.month_day_nano_interval(), exact, [owned_buffer(values)], [])
-
-
-def _plain_list(array: Array, target: ArrowType, large: bool) -> Array:
-    """Lists of every kind, and maps, in order and without gaps."""
-    import numpy as np
-    import pyarrow as pa
-    from pyarrow import types as kinds
-
-    given = array.type
-    if kinds.is_list_view(given) or kinds.is_large_list_view(given):
-        items, offsets = _gathered(array, large)
-    elif kinds.is_fixed_size_list(given):
-        size = given.list_size
-        items = array.values.slice(array.offset * size, len(array) * size)
-        offsets = np.arange(len(array) + 1, dtype=np.int64) * size
-    else:
-        offsets = _offsets(array)
-        items = array.values.slice(offsets[0], offsets[-1] - offsets[0])
-        offsets = offsets - offsets[0]
-    if kinds.is_fixed_size_list(target):
-        return _from_parts(target, array, [], [_plain(items, large)])
-    width = np.int64 if kinds.is_large_list(target) else np.int32
-    if offsets[-1] > np.iinfo(width).max:
-        raise pa.ArrowCapacityError(f"{offsets[-1]} items in one list array")
-    if kinds.is_map(target):
-        fields = [_plain(items.field(index), large) for index in range(2)]
-        entry = pa.struct([target.key_field, target.item_field])
-        child = pa.Array.from_buffers(entry, len(items), [None], 0, 0, fields)
-    else:
-        child = _plain(items, large)
-    return _from_parts(target, array, [owned_buffer(offsets.astype(width))], [child])
-
-
-def _offsets(array: Array) -> np.ndarray[Any, np.dtype[np.int64]]:
-    import numpy as np
-    from pyarrow import types as kinds
-
-    buffer = array.buffers()[1]
-    if len(array) == 0 or buffer is None:
-        return np.zeros(1, np.int64)
-    width = np.int64 if kinds.is_large_list(array.type) else np.int32
-    found: np.ndarray[Any, np.dtype[np.int64]]
-    found = _numbers(buffer, width, array.offset, len(array) + 1).astype(np.int64)
-    return found
-
-
-def _numbers(buffer: Any, kind: Any, start: int, count: int) -> Any:
-    """Some of a buffer's; it may end in the middle of another one."""
-    import numpy as np
-
-    return np.frombuffer(buffer, kind, count, start * np.dtype(kind).itemsize)
-
-
-def _gathered(array: Array, large: bool) -> tuple[Array, np.ndarray[Any, np.dtype[np.int64]]]:
-    """The items of views in the order of rows, and offsets. Views may overlap and lie in any order."""
-    import numpy as np
-
-    starts = np.asarray(array.offsets).astype(np.int64)
-    sizes = np.asarray(array.sizes).astype(np.int64)
-    if array.null_count:
-        sizes = np.where(np.asarray(array.is_valid()), sizes, 0)
-    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
-    used = starts[sizes > 0]
-    first, last = (used.min(), (starts + sizes)[sizes > 0].max()) if len(used) else (0, 0)
-    indices = np.repeat(starts - first - offsets[:-1], sizes) + np.arange(offsets[-1])
-    # Views of text cannot be taken from, so the items become plain before.
-    return _plain(array.values.slice(first, last - first), large).take(indices), offsets
-
-
 # ---- morsels ----
 
 
@@ -436,10 +213,12 @@ def _morsels(table: pa.Table, schema: Schema) -> Iterator[Morsel]:
         yield from cut_morsels((), table.num_rows, rows_max)
         return
     batches = [batch for batch in table.to_batches() if batch.num_rows]
-    if len(batches) > 1 and table.num_rows * _JOINED_BELOW < len(batches) * rows_max:
+    is_small = len(batches) > 1 and table.num_rows * _JOINED_BELOW < len(batches) * rows_max
+    if is_small and claimable(table.nbytes):
+        claim(table.nbytes, "joining the chunks of Arrow data")
         batches = [
             batch
-            for start in range(0, table.num_rows, rows_max)
+            for start in _checked(range(0, table.num_rows, rows_max))
             for batch in _joined(table.slice(start, rows_max))
         ]
     for batch in _checked(batches):

@@ -289,11 +289,18 @@ def morsel_rows(row_size: float, row_count: int) -> int:
 
 def cut_morsels(columns: Sequence[HostColumn], row_count: int, rows_max: int) -> Iterator[Morsel]:
     """Morsels of `rows_max` rows, the last one shorter; where rows are unusually large, of fewer."""
+    # Rows of no bytes may be without number, so all are counted before there is one.
+    parts = 1 + sum(map(_part_count, columns))
+    claim(_COLUMN_SIZE * parts * -(-row_count // rows_max), "a table of so many rows and columns")
     for start in range(0, row_count, rows_max):
         check()
-        claim(_COLUMN_SIZE * len(columns), "a table of so many columns")
         count = min(rows_max, row_count - start)
         yield from _fitting([slice_column(column, start, count) for column in columns], count)
+
+
+def _part_count(column: HostColumn) -> int:
+    """Columns, with those inside of it."""
+    return 1 + sum(map(_part_count, column.children))
 
 
 def _fitting(columns: list[HostColumn], row_count: int) -> Iterator[Morsel]:

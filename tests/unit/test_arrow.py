@@ -16,6 +16,7 @@ import pytest
 
 from querymode import types
 from querymode._abi import CHUNK_ROWS, TimeUnit, TypeTag
+from querymode.arrow import plain
 from querymode.arrow import to_arrow as out_module
 from querymode.arrow.to_arrow import arrow_schema, arrow_type, to_arrow
 from querymode.errors import InvalidFormatError, NotSupportedError, SchemaMismatchError
@@ -728,14 +729,14 @@ def test_text_larger_than_arrows_offsets_is_split(monkeypatch: pytest.MonkeyPatc
 def test_decoded_text_may_need_wide_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
-    def refuse_narrow(array: Any, large: bool = False) -> Any:
+    def refuse_narrow(chunks: Any, what: str, *, large: bool = False) -> Any:
         calls.append(large)
         if not large:
             raise pa.ArrowCapacityError("too much")
-        return plain(array, large)
+        return measured(chunks, what, large=large)
 
-    plain = arrow._plain
-    monkeypatch.setattr(arrow, "_plain", refuse_narrow)
+    measured = plain._measured
+    monkeypatch.setattr(plain, "_measured", refuse_narrow)
     names = ["dictionary", "string_view", "list of dictionary", "fixed_size_list of text", "list of views"]
     for name in names:
         ours = from_arrow(pa.table({"c": ARRAYS[name]}))
@@ -744,7 +745,7 @@ def test_decoded_text_may_need_wide_offsets(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_views_of_much_text_get_wide_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow, "OFFSET_MAX", 60)
+    monkeypatch.setattr(plain, "OFFSET_MAX", 60)
     for name in ("string_view", "binary_view", "list of views", "dictionary of views"):
         ours = from_arrow(pa.table({"c": ARRAYS[name]}))
         assert table_values(ours) == arrow_values(ARRAYS[name])
