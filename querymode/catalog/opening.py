@@ -225,8 +225,8 @@ class Opening:
     def _tail_size(self, file: Found) -> int:
         if self.looks_again:
             return 0
-        tail_size = (self.format or registry.default()).tail_size
-        return self.cache.opening_size(display_name(file.path), tail_size)
+        format = self.format or registry.by_name(file.name) or registry.default()
+        return self.cache.opening_size(display_name(file.path), format.tail_size)
 
     def _open_together(self, files: list[Found]) -> list[ByteSource]:
         """Opening waits for an answer, so that many are asked at a time."""

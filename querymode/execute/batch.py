@@ -32,13 +32,24 @@ class Batch:
         return Batch(self.data, self.size, self.row_count, self.partition)
 
 
+class LaneFailure(NamedTuple):
+    """What is wrong with a text, and in which of the table's files. `row`: of those that the lane has read of
+    that file, from 0, where it is known."""
+
+    error: QueryModeError
+    file: int
+    row: int | None
+
+
 class LaneExtent(NamedTuple):
-    """Where a lane of text took its first row to begin, where the next lane's begins, or how it failed."""
+    """Where a lane of text took its first row to begin, where the next lane's begins, how many rows lie
+    between them; or how it failed."""
 
     lane: int
     start: int | None
     end: int | None
-    failure: QueryModeError | None = None
+    row_count: int = 0
+    failure: LaneFailure | None = None
 
 
 def drop_batches(lanes: Iterable[Iterable[Batch]]) -> int:

@@ -17,6 +17,7 @@ from copy import copy
 from typing import NamedTuple
 
 from querymode.execute.batch import Batch
+from querymode.execute.misfit import located
 from querymode.execute.query_run import QueryRun, Reads
 from querymode.stage.stage import Branch, Merged, Stage, StageOutput
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from querymode.execute.batch import LaneExtent
     from querymode.execute.limits import Limits
+    from querymode.table.text import TextTable
 
     #: By stage, what each of its lanes left.
     Inputs = Mapping[int, Sequence[Sequence["LaneBatch"]]]
@@ -110,15 +112,19 @@ def lanes_again(
     """Lanes whose rows are not right, or were not read though they are wanted: at most one of every file,
     since the next one's start is known only when that one has been read. What they have left before is to be
     thrown away. `extents`: by lane, the last of each. A failure that is nobody's wrong guess is raised."""
-    guessing = _guessing(stage, {number: len(left) for number, left in inputs.items()})
+    lanes_of = {number: len(left) for number, left in inputs.items()}
+    guessing = _guessing(stage, lanes_of)
     again: list[Again] = []
     end: int | None = None  # of the lane before, if it is settled
     row_count = 0
+    rows_before = 0  # of the lane's file
     for lane, batches in enumerate(lanes):
         if stage.rows_needed is not None and row_count >= stage.rows_needed:
             break  # what is behind those rows may be wrong, or missing
         extent = extents.get(lane)
-        if lane in guessing:
+        if lane not in guessing:
+            rows_before = 0
+        else:
             if end is None:
                 continue
             if extent is None or extent.start != end:
@@ -126,8 +132,9 @@ def lanes_again(
                 end = None
                 continue
         if extent is not None and extent.failure is not None and not again:
-            raise extent.failure
+            raise located(_table_of(stage, lane, lanes_of), extent.failure, rows_before)
         end = None if extent is None else extent.end
+        rows_before += 0 if extent is None else extent.row_count
         row_count += sum(batch.row_count for batch in batches)
     return again
 
@@ -142,6 +149,16 @@ def _guessing(stage: Stage, lanes_of: Mapping[int, int]) -> set[int]:
             found |= {first + lane for lane in range(count) if branch.table.guesses_start(lane)}
         first += count
     return found
+
+
+def _table_of(stage: Stage, lane: int, lanes_of: Mapping[int, int]) -> TextTable:
+    """What a lane of text is a part of."""
+    for branch in stage.branches:
+        count = _branch_lanes(stage, branch, lanes_of)
+        if lane < count:
+            return branch.table  # type: ignore[return-value]
+        lane -= count
+    raise AssertionError(lane)
 
 
 def finish(

@@ -21,9 +21,10 @@ from querymode import _abi
 from querymode._abi import OutputState
 from querymode.engine.instance import Cancelled
 from querymode.errors import QueryModeError, error
-from querymode.execute.batch import LaneExtent
+from querymode.execute.batch import LaneExtent, LaneFailure
 from querymode.execute.feeds import Feed, Refuted
 from querymode.execute.files import FileReads, PieceReader
+from querymode.execute.misfit import located
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ _REQUEST = struct.Struct(_abi.TEXT_SCAN_REQUEST_FORMAT)
 WINDOW_SIZE = 1 << 20
 #: … by queries that want only a few rows.
 WINDOW_FEW_ROWS = 64 << 10
+#: Chunks are no larger anyway.
+FIRST_ROWS_MAX = 16_384
 _POLL_SECONDS = 0.05
 
 
@@ -54,10 +57,15 @@ class TextReads(FileReads):
         self.columns = tuple(columns)
         few = rows_needed is not None and rows_needed <= 10_000
         self.window = min(WINDOW_FEW_ROWS if few else WINDOW_SIZE, max(WINDOW_FEW_ROWS, memory // 16))
+        #: Rows of a piece's first chunk, if fewer may do than a chunk has.
+        self.first_rows = min(rows_needed or 0, FIRST_ROWS_MAX)
 
 
 class TextReader(PieceReader):
     """One piece on its way into a query. `exact`: where its first row begins, if that is known."""
+
+    #: The row of the piece that an error is about.
+    failed_row: int | None = None
 
     def __init__(
         self, feed: TextFeed, instance: Instance, query: int, sink: Sink, piece: Piece, exact: int | None
@@ -70,6 +78,7 @@ class TextReader(PieceReader):
         start = piece.start if exact is None else exact
         is_exact = piece.is_first or exact is not None
         head = self._file.head
+        self._tail = (0, self._file.beginning)
         request = _REQUEST.pack(
             self._file.size,
             start,
@@ -78,6 +87,8 @@ class TextReader(PieceReader):
             _abi.TEXT_EXACT_START if is_exact else 0,
             head.compression,
             len(head.options),
+            reads.first_rows,
+            0,
         )
         places = b"".join(self._file.places[index] for index in self._columns)
         self._allow()
@@ -90,23 +101,20 @@ class TextReader(PieceReader):
         start, end, _ = self._instance.scan_extent(self._handle)
         return start, end
 
+    def row_count(self) -> int:
+        """Rows read so far."""
+        return self._instance.scan_extent(self._handle)[2]
+
     def _named(self, failure: QueryModeError) -> QueryModeError:
         if failure.code not in ("INVALID_FORMAT", "NOT_SUPPORTED", "SCHEMA_MISMATCH", "QUERY_FAILED"):
             return failure
-        place = f" (byte {failure.offset:,})" if failure.offset is not None else ""
         index = self._instance.error_column
         column = None
         if index is not None and index < len(self._columns):
             column = self._schema.field(self._columns[index])[0]
-        remedy = ""
-        if column is not None:
-            remedy = f'; types come from the first rows, so give types={{"{column}": "utf8"}} or what it is'
+        self.failed_row = self._instance.error_row
         return error(
-            failure.code,
-            f"{self._file.name}: {failure.message}{place}{remedy}",
-            table=self._file.name,
-            column=column,
-            offset=failure.offset,
+            failure.code, failure.message, table=self._file.name, column=column, offset=failure.offset
         )
 
 
@@ -163,7 +171,7 @@ class TextFeed(Feed):
         except Refuted:
             return self._run_again(instance, query, sink, lane, self._await_start(lane, sink))
         if outcome.failure is not None:
-            if not is_sure and self._is_part:
+            if self._is_part:
                 self._outcomes[lane] = outcome
                 sink.forget_lane(lane)
                 return sink.reopen(instance, query, self)
@@ -171,11 +179,20 @@ class TextFeed(Feed):
                 start = self._await_start(lane, sink)
                 if start != outcome.start:
                     return self._run_again(instance, query, sink, lane, start)
-            raise outcome.failure
+            raise located(self.reads.table, outcome.failure, self._rows_before(lane))
         again = self._settle(lane, outcome, sure=is_sure, sink=sink)
         for other, start in again:
             query = self._run_lane(instance, query, sink, other, start)
         return query
+
+    def _rows_before(self, lane: int) -> int:
+        """Of the file that a lane begins in, once the lanes before it are settled."""
+        count = 0
+        with self._settled:
+            while self._guesses(lane):
+                lane -= 1
+                count += self._outcomes[lane].row_count
+        return count
 
     def _run_again(self, instance: Instance, query: int, sink: Sink, lane: int, start: int) -> int:
         """By a query that is in the middle of it."""
@@ -188,6 +205,7 @@ class TextFeed(Feed):
     def _read(self, instance: Instance, query: int, sink: Sink, lane: int, exact: int | None) -> LaneExtent:
         first: int | None = None
         end: int | None = None
+        row_count = 0
         is_ahead = sink.streams and exact is None and self._guesses(lane)
         for piece in self._pieces(lane):
             reader: TextReader | None = None
@@ -202,11 +220,13 @@ class TextFeed(Feed):
                     sink.take_output(instance, query, output, lane)
                 start, end = reader.extent()
                 first = start if first is None else first
+                row_count = reader.row_count()
             except QueryModeError as failure:
                 if reader is None or failure.code in ("MEMORY_EXCEEDED", "QUERY_TIMEOUT", "BUDGET_EXCEEDED"):
                     raise
                 start, _ = reader.extent()
-                return LaneExtent(lane, start if first is None else first, None, failure)
+                misfit = LaneFailure(failure, piece.file, reader.failed_row)
+                return LaneExtent(lane, start if first is None else first, None, failure=misfit)
             finally:
                 if reader is not None:
                     reader.close()
@@ -214,7 +234,7 @@ class TextFeed(Feed):
                 break
             exact = None
         sink.take_output(instance, query, instance.query_finish(query), lane)
-        return LaneExtent(lane, first, end)
+        return LaneExtent(lane, first, end, row_count)
 
     # ---- the chain ----
 

@@ -16,7 +16,7 @@ from querymode.table.stored import StoredTable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Self
+    from typing import Any, Self
 
     from querymode.format.text.head import Head
     from querymode.schema import Schema
@@ -32,20 +32,28 @@ END_UNKNOWN = (1 << 64) - 1
 class TextFile:
     """A file of a table. `places`: for every column of the table, where it comes from."""
 
-    __slots__ = ("files", "head", "places", "size")
+    __slots__ = ("beginning", "files", "head", "places", "size")
 
-    def __init__(self, file: FragmentFile, size: int, head: Head, places: Sequence[bytes]) -> None:
+    def __init__(
+        self, file: FragmentFile, size: int, head: Head, places: Sequence[bytes], beginning: bytes = b""
+    ) -> None:
         self.files = (file,)
         self.size = size
         self.head = head
         self.places = tuple(places)
+        #: What its head was found from, if that is kept: scans need not read it again.
+        self.beginning = beginning
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What a scan elsewhere saves is less than what a task would weigh.
+        return type(self), (self.files[0], self.size, self.head, self.places)
 
     @property
     def name(self) -> str:
         return self.files[0].location
 
     def with_places(self, places: Sequence[bytes]) -> TextFile:
-        return TextFile(self.files[0], self.size, self.head, places)
+        return TextFile(self.files[0], self.size, self.head, places, self.beginning)
 
 
 class Piece(NamedTuple):

@@ -87,7 +87,7 @@ def test_projection_skips_what_is_not_wanted(instance: Instance) -> None:
     assert [str(kind) for _, kind in file.columns] == ["int64"] * 3
     assert read_rows(instance, file, names=["c"])[-1] == {"c": 9}
     assert len(read_rows(instance, file, names=["a", "c"])) == 30_002
-    with pytest.raises(QueryModeError, match="column b: 'eight' is not a i64") as caught:
+    with pytest.raises(QueryModeError, match="column b: 'eight' is not an int64") as caught:
         read_rows(instance, file, names=["b"])
     assert caught.value.code == "INVALID_FORMAT"
     assert caught.value.offset == text.index("eight")
@@ -141,6 +141,13 @@ def test_a_limit_ends_the_reading(instance: Instance) -> None:
     assert (start, end) == (4, None)
     assert rows == 16_384
     assert len(file.reads) == 1
+    instance.query_close(query)
+    for wanted, least in ((10, 10), (11, 50)):
+        query = instance.query_open(encode_plan(file.columns, [encode_limit(0, wanted)], 0))
+        places = places_of([0, 1])
+        _, _, rows = run_piece(instance, file, query, places, 4, len(data), exact=True, first_rows=10)
+        assert rows == least
+        instance.query_close(query)
 
 
 def test_windows_are_read_once(instance: Instance) -> None:
@@ -259,7 +266,7 @@ def test_heads_of_lines(instance: Instance) -> None:
     assert read_rows(instance, file)[-1] == {"a": 2, "b": "[1]"}
     with pytest.raises(QueryModeError, match="no row ends"):
         open_text(instance, text.encode(), FileFormat.NDJSON, head_size=10)
-    with pytest.raises(QueryModeError, match="expected a i64, found x") as caught:
+    with pytest.raises(QueryModeError, match="expected an int64, found x") as caught:
         read_rows(instance, _grown(file, text.encode() + b'{"a":"x"}\n'), names=["a"])
     assert caught.value.offset == len(text) + 6
     assert instance.error_row == 50_001

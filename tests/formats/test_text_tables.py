@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -11,11 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from querymode import QueryMode, col
+from querymode import QueryMode, QueryModeError, col
+from querymode.execute import lanes as lanes_module
 from querymode.execute import stage_run
 from querymode.execute.stage_run import StageRun
 from querymode.table import text as text_module
 from tests.raises import raises_code
+from tests.unit.toy_executor import ToyExecutor
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -200,3 +203,55 @@ def test_empty_files(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,b\n")
     frame = QueryMode.local().table(tmp_path / "a.csv")
     assert frame.columns == ["a", "b"] and frame.count() == 0 and frame.rows == []
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+def test_an_error_names_the_line(tmp_path: Path, lanes: int, ends: str) -> None:
+    """Of the file, though a lane in its middle has met it, and rows go on over several lines."""
+    text = quoted() + "x,1,y,2024-01-01\n" + quoted(100).partition("\n")[2]
+    line = text[: text.index("x,1,y")].count("\n") + 1
+    path = tmp_path / "a.csv"
+    path.write_text(text.replace("\n", ends), newline="")
+    message = f"a.csv: line {line:,}: column id: 'x' is not an int64 "
+    with raises_code("INVALID_FORMAT", match=re.escape(message)) as caught:
+        QueryMode.local(threads=2).table(path).select("id").collect()
+    assert caught.value.column == "id"
+    assert caught.value.offset == path.read_bytes().index(b"x,1,y")
+    path = tmp_path / "a.ndjson"
+    path.write_text('{"a":1}\n\n' * 30_000 + '{"a":"x"}\n')
+    with raises_code("INVALID_FORMAT", match=r"a\.ndjson: line 60,001: expected an int64, found x"):
+        QueryMode.local(threads=2).table(path).select("a").collect()
+
+
+def test_an_error_in_packed_text_names_the_row(tmp_path: Path) -> None:
+    text = plain() + "x,1,y,2024-01-01\n"
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text.encode(), 1))
+    with raises_code(
+        "INVALID_FORMAT", match=rf"a\.csv\.gz: row {ROWS + 1:,}: column id: 'x' is not an int64"
+    ):
+        QueryMode.local().table(tmp_path / "a.csv.gz").select("id").collect()
+
+
+def test_parts_of_a_stage_say_where_a_file_is_wrong(tmp_path: Path, lanes: int) -> None:
+    """Rows of lanes that ran elsewhere count, as do those of lanes that are run again."""
+    from querymode.execute.misfit import located
+
+    text = quoted() + "x,1,y,2024-01-01\n"
+    (tmp_path / "a.csv").write_text(text)
+    seen: list[int] = []
+
+    def noted(table: object, failure: object, rows_before: int) -> QueryModeError:
+        seen.append(rows_before + failure.row)  # type: ignore[attr-defined]
+        return located(table, failure, rows_before)  # type: ignore[arg-type]
+
+    executor = ToyExecutor()
+    try:
+        session = QueryMode.local()
+        session._made_executor = executor
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(lanes_module, "located", noted)
+            with raises_code("INVALID_FORMAT", match=f"a.csv: line {text.count(chr(10)):,}: column id"):
+                session.table(tmp_path / "a.csv").select("id").collect()
+    finally:
+        executor.close()
+    assert seen == [ROWS]

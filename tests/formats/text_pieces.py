@@ -130,10 +130,12 @@ def run_piece(
     exact: bool,
     window: int = 1 << 20,
     take: Callable[[Output], None] | None = None,
+    first_rows: int = 0,
 ) -> tuple[int | None, int | None, int]:
     """One piece into a query that is open already; the extent of it."""
     flags = _abi.TEXT_EXACT_START if exact else 0
-    head = _REQUEST.pack(file.size, start, end, window, flags, file.compression, len(file.options))
+    options_size = len(file.options)
+    head = _REQUEST.pack(file.size, start, end, window, flags, file.compression, options_size, first_rows, 0)
     scan = instance.scan_open(query, head + file.options + places, file.format)
     block = (0, 0)
     segments = b""

@@ -507,6 +507,10 @@ pub const TextScanRequest = extern struct {
     flags: u32,
     compression: TextCompression,
     options_size: u32,
+    /// Rows of the first chunk at most, where few may be all that is wanted: later ones have more. 0: as many as
+    /// are good to have.
+    first_rows: u32,
+    reserved: u32 = 0,
 };
 
 /// `start` is where a row begins, or would.

@@ -12,7 +12,7 @@
 //! row that does not fit a window is asked for again with twice the bytes, up to `abi.text_row_size_max`. One
 //! window is in memory at a time.
 //!
-//! Rows pass in chunks of 16,384, or fewer where they begin more than `chunk_size` bytes behind the chunk's
+//! Rows pass in chunks of 16,384 (the first ones of fewer, where a few may do), or fewer where they begin more than `chunk_size` bytes behind the chunk's
 //! first: from the text alone, never from windows. Filters are the query's own steps.
 //!
 //! Packed text is one piece, since nobody knows where in the file a row lies:
@@ -150,8 +150,9 @@ pub const TextScan = struct {
     /// The rows of the chunk that is being filled, and where the first of them begins.
     chunk_rows: u32 = 0,
     chunk_start: u64 = 0,
-    /// Rows of a chunk at most: fewer where a row has many columns, however short its text.
+    /// Rows of this chunk at most, and of any: fewer where a row has many columns, however short its text.
     chunk_row_limit: u32 = expression_module.chunk_rows,
+    chunk_row_limit_max: u32 = expression_module.chunk_rows,
     extent: abi.ScanExtent,
 
     pub fn open(gpa: std.mem.Allocator, query: *Query, inputs: []const Input, options: Options) Error!*TextScan {
@@ -242,7 +243,9 @@ pub const TextScan = struct {
             }) },
             else => unreachable, // `scan_open` has looked
         }
-        self.chunk_row_limit = @min(self.chunk_row_limit, builder_module.row_limit(self.builders));
+        self.chunk_row_limit_max = @min(self.chunk_row_limit_max, builder_module.row_limit(self.builders));
+        const first = self.request.first_rows;
+        self.chunk_row_limit = if (first == 0) self.chunk_row_limit_max else @min(first, self.chunk_row_limit_max);
     }
 
     pub fn close(self: *TextScan) void {
@@ -445,6 +448,7 @@ pub const TextScan = struct {
         self.chunk_start = self.offset;
         defer self.reader.?.begin_batch(self.offset);
         if (self.chunk_rows == 0) return;
+        self.chunk_row_limit = @min(self.chunk_row_limit_max, self.chunk_row_limit *| 4);
         try self.query.begin_chunk();
         const arena = self.query.scratch.allocator();
         const columns = try arena.alloc(Column, self.inputs.len);

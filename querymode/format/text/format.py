@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from querymode.table.text import TextTable
     from querymode.types import DataType
 
+#: What a table keeps of heads that other machines have sent.
+HEADS_SIZE_MAX = 16 << 20
 _PACKED = ("gz", "gzip", "zst", "zstd")
 
 
 class _Text(Format):
+    tail_size = 0
     #: Endings of names, without those of compression.
     suffixes: tuple[str, ...]
     options = frozenset(("delimiter", "header", "quote", "escape", "null_strings", "types", "infer_types"))
@@ -45,16 +48,21 @@ class _Text(Format):
 
         dialect = Dialect(self.number, options)
         texts: list[_Opened] = []
+        left = HEADS_SIZE_MAX
         for batch in opening.batches(found):
             for file, source in batch:
                 check()
-                head = _head_of(opening, source, self.number, dialect)
+                head, data = _head_of(opening, source, self.number, dialect)
+                # A local file is read again sooner than its head is worth the memory; so is one that is here.
+                if source.local or source.held_size or len(data) > left:
+                    data = b""
+                left -= len(data)
                 member = Member(opening.fragment_file(file, source), file.folders, _Fields(head.columns))
-                texts.append(_Opened(member, head, source.size))
+                texts.append(_Opened(member, head, source.size, data))
         _unite_types(texts, dialect)
         united = opening.unite([text.member for text in texts], has_hidden=False)
         files = [
-            TextFile(text.member.file, text.size, text.head, places)
+            TextFile(text.member.file, text.size, text.head, places, text.data)
             for text, places in zip(texts, united.places(), strict=True)
         ]
         return TextTable(united.schema(), self.number, files, name)
@@ -90,17 +98,20 @@ class _Fields:
 
 
 class _Opened:
-    """A file, and what it looks like."""
+    """A file, and what it looks like. `data`: what is kept of its beginning."""
 
-    __slots__ = ("head", "member", "size")
+    __slots__ = ("data", "head", "member", "size")
 
-    def __init__(self, member: Member, head: Head, size: int) -> None:
+    def __init__(self, member: Member, head: Head, size: int, data: bytes) -> None:
         self.member = member
         self.head = head
         self.size = size
+        self.data = data
 
 
-def _head_of(opening: Opening, source: ByteSource, format: FileFormat, dialect: Dialect) -> Head:
+def _head_of(
+    opening: Opening, source: ByteSource, format: FileFormat, dialect: Dialect
+) -> tuple[Head, bytes]:
     from querymode.format.text.head import HEAD_SIZE, HEAD_SIZE_MAX, sniff
     from querymode.store.fetch import read_many
 
@@ -118,7 +129,7 @@ def _head_of(opening: Opening, source: ByteSource, format: FileFormat, dialect: 
                 failure.code, f"{source.name}: {failure.message}", table=source.name, offset=failure.offset
             ) from None
         if head is not None:
-            return head
+            return head, data
         if size >= min(source.size, HEAD_SIZE_MAX):
             raise error("INVALID_FORMAT", f"{source.name}: no row ends within the first {size:,} bytes")
         size = min(source.size, HEAD_SIZE_MAX, 4 * size)

@@ -141,6 +141,28 @@ pub const DataType = struct {
         };
     }
 
+    /// As people know the kind of it, with its article.
+    pub fn described(self: DataType) []const u8 {
+        return switch (self.tag) {
+            .i8 => "an int8",
+            .i16 => "an int16",
+            .i32 => "an int32",
+            .i64 => "an int64",
+            .i128 => "an int128",
+            .u8 => "a uint8",
+            .u16 => "a uint16",
+            .u32 => "a uint32",
+            .u64 => "a uint64",
+            .f16 => "a float16",
+            .f32 => "a float32",
+            .f64 => "a float64",
+            .f16vec, .f32vec => "a vector",
+            .structure => "a struct",
+            .interval => "an interval",
+            inline else => |tag| "a " ++ @tagName(tag),
+        };
+    }
+
     pub fn is_nested(self: DataType) bool {
         return switch (self.layout()) {
             .list, .structure => true,

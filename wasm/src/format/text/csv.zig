@@ -276,7 +276,7 @@ test "columns that the caller names" {
     var options: Options = .{ .column_count = 2, .columns = "\x01\x00x\x06\x01\x00y\x02" };
     try expect_csv("x:i32 y:utf8 / 1|2 / 7|~", "a,b\n1,2\n007,\n", options);
     try expect_csv("x:i32 y:utf8 / 1|2", "1,2\n", options);
-    try expect_refused("line 2: column x: 'zwei' is not a i32", 4, "1,2\nzwei,3\n", options);
+    try expect_refused("line 2: column x: 'zwei' is not an int32", 4, "1,2\nzwei,3\n", options);
     try expect_refused("line 1: expected 2 fields, found 3", 0, "1,2,3\n", options);
     options.header = .present;
     try expect_csv("x:i32 y:utf8", "1,2\n", options);

@@ -110,15 +110,18 @@ pub const Rows = struct {
         while (count > 0 and csv_marks.field_start(self.marks, column_count, count - 1, 0) >= request.limit) count -= 1;
         if (count == 0) return 0;
         const end = self.marks[count * column_count];
-        if (found.has_high and self.checks_text) try self.check_text(text, at, end);
+        if (found.has_high and self.checks_text) try self.check_text(text, at, end, count);
         for (self.wanted) |wanted| try self.convert(text, wanted, count);
         self.row_count += count;
         return count;
     }
 
-    fn check_text(self: *Rows, text: []const u8, start: usize, end: usize) Error!void {
+    /// `ordinary_count`: rows that `marks` has.
+    fn check_text(self: *Rows, text: []const u8, start: usize, end: usize, ordinary_count: usize) Error!void {
         const at = try infer.find_invalid_utf8(text[start..end]) orelse return;
-        return self.fail(0, text, start + at, "not valid UTF-8", .{});
+        var row: usize = 0;
+        while (row < ordinary_count and self.marks[(row + 1) * self.fields.len] < start + at) row += 1;
+        return self.fail(row, text, start + at, "not valid UTF-8", .{});
     }
 
     /// `row` counts from those that `row_count` knows.
@@ -255,7 +258,7 @@ pub const Rows = struct {
         };
         interrupt.forget();
         if (tokenizer.hit_end and !request.is_last) return false;
-        if (self.checks_text) try self.check_text(text, at, tokenizer.position);
+        if (self.checks_text) try self.check_text(text, at, tokenizer.position, 0);
         for (self.wanted) |wanted| try self.append_field(text, wanted, self.spans[wanted.column], 0);
         self.row_count += 1;
         progress.row_count += 1;
@@ -293,10 +296,10 @@ pub const Rows = struct {
 
     fn fail_value(self: *Rows, row: usize, text: []const u8, wanted: Wanted, span: Span) Error {
         interrupt.describe_column(wanted.number);
-        return self.fail(row, text, span.start, "column {s}: '{s}' is not a {t}", .{
+        return self.fail(row, text, span.start, "column {s}: '{s}' is not {s}", .{
             infer.excerpt(self.fields[wanted.column].name),
             infer.excerpt(text[span.start..span.end]),
-            wanted.builder.type.tag,
+            wanted.builder.type.described(),
         });
     }
 

@@ -276,8 +276,8 @@ test "columns that the caller names" {
     const options: Options = .{ .column_count = 3, .columns = "\x01\x00a\x06\x01\x00b\x18\x00\x01\x00c\x02" };
     const text = "{\"c\":[1, 2],\"x\":[{}],\"a\":\"7\"}\n{\"b\":[1,null,2.5]}\n{\"a\":8,\"c\":1.50}";
     try expect_json("a:i32 b:list(f64) c:utf8 / 7|~|[1, 2] / ~|[1,~,2.5]|~ / 8|~|1.50", text, options);
-    try expect_refused("line 1: expected a i32, found 1.5}", 5, "{\"a\":1.5}", options);
-    try expect_refused("line 2: expected a i32, found [1]}", 6, "{\"a\":\n[1]}"[0..6] ++ "[1]}", options);
+    try expect_refused("line 1: expected an int32, found 1.5}", 5, "{\"a\":1.5}", options);
+    try expect_refused("line 2: expected an int32, found [1]}", 6, "{\"a\":\n[1]}"[0..6] ++ "[1]}", options);
     try expect_refused("line 1: expected a list, found 1}", 5, "{\"b\":1}", options);
     const twice: Options = .{ .column_count = 2, .columns = "\x01\x00a\x06\x01\x00a\x06" };
     try std.testing.expectError(error.InvalidFormat, render(std.testing.allocator, "", twice));

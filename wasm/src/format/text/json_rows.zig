@@ -199,10 +199,19 @@ pub const Rows = struct {
     pub fn read(self: *Rows, text: []const u8, request: Request) Error!Progress {
         var progress: Progress = .{ .position = request.start, .row_count = 0, .state = .full };
         self.values.scanner = .{ .text = text, .position = request.start, .origin = self.origin };
+        try self.read_rows(text, request, &progress);
+        if (self.checks_text) try self.check_text(text, request.start, progress.position);
+        return progress;
+    }
+
+    fn read_rows(self: *Rows, text: []const u8, request: Request, progress: *Progress) Error!void {
         errdefer interrupt.describe_row(self.row_count);
         while (progress.row_count < request.row_count_max) {
             if (self.is_large(progress.position)) break;
-            const more = if (self.layout == .array) try self.next_element(&progress) else try self.next_line(text, request, &progress);
+            const more = switch (self.layout) {
+                .array => try self.next_element(progress),
+                else => try self.next_line(text, request, progress),
+            };
             if (!more) break;
             const is_read = self.read_row(text, request) catch |err| {
                 if (!self.is_cut(err, text, request)) return err;
@@ -221,8 +230,6 @@ pub const Rows = struct {
             self.row_count += 1;
             self.built_count += 1;
         }
-        if (self.checks_text) try self.check_text(text, request.start, progress.position);
-        return progress;
     }
 
     fn is_cut(self: *const Rows, err: Error, text: []const u8, request: Request) bool {

@@ -140,6 +140,9 @@ pub const Values = struct {
     fn fail_type(self: *Values, builder: *const Builder, offset: usize) Error {
         const scanner = &self.scanner;
         const rest = scanner.text[offset..];
-        return scanner.fail_at(offset, "expected a {t}, found {s}", .{ builder.type.tag, infer.excerpt(rest[0..@min(rest.len, 24)]) });
+        return scanner.fail_at(offset, "expected {s}, found {s}", .{
+            builder.type.described(),
+            infer.excerpt(rest[0..@min(rest.len, 24)]),
+        });
     }
 };
