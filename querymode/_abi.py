@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-VERSION = 8
+VERSION = 9
 PLAN_MAGIC = 1280331089
 QMCB_MAGIC = 1111706961
 TYPE_DEPTH_MAX = 32
@@ -23,7 +23,7 @@ FOOTER_ARRAY_COUNT = 24
 SCAN_VERIFY_CRC = 1
 SCAN_FILTER_FIRST = 2
 SCAN_PLAN_ONLY = 4
-TEXT_EXACT_START = 256
+STREAM_EXACT_START = 1
 TEXT_SAMPLE_ROWS = 20480
 TEXT_ROW_SIZE_MAX = 16777216
 TEXT_ZSTD_WINDOW_MAX = 33554432
@@ -496,12 +496,15 @@ TEXT_OPTIONS_OFFSETS = {"delimiter": 0, "quote": 1, "escape": 2, "header": 3, "i
 TEXT_SNIFFED_FORMAT = "<QII"
 TEXT_SNIFFED_SIZE = 16
 TEXT_SNIFFED_OFFSETS = {"rows_start": 0, "row_count": 8, "compression": 12}
-TEXT_SCAN_REQUEST_FORMAT = "<QQQIIIIII"
-TEXT_SCAN_REQUEST_SIZE = 48
-TEXT_SCAN_REQUEST_OFFSETS = {"file_size": 0, "start": 8, "end": 16, "window_size": 24, "flags": 28, "compression": 32, "options_size": 36, "first_rows": 40, "reserved": 44}
+TEXT_FILE_FORMAT = "<QII"
+TEXT_FILE_SIZE = 16
+TEXT_FILE_OFFSETS = {"size": 0, "compression": 8, "reserved": 12}
 SCAN_EXTENT_FORMAT = "<QQQ"
 SCAN_EXTENT_SIZE = 24
 SCAN_EXTENT_OFFSETS = {"start": 0, "end": 8, "row_count": 16}
+STREAM_REQUEST_FORMAT = "<QQIIII"
+STREAM_REQUEST_SIZE = 32
+STREAM_REQUEST_OFFSETS = {"start": 0, "end": 8, "file": 16, "window_size": 20, "flags": 24, "first_rows": 28}
 FOOTER_HEADER_FORMAT = "<IBBHIIIIIIIIQ"
 FOOTER_HEADER_SIZE = 48
 FOOTER_HEADER_OFFSETS = {"magic": 0, "version": 4, "has_key_values": 5, "created_by_size": 6, "size": 8, "column_count": 12, "leaf_count": 16, "row_group_count": 20, "columns_size": 24, "records_size": 28, "bounds_size": 32, "frames_size": 36, "file_size": 40}

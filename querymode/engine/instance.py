@@ -593,7 +593,7 @@ class Instance:
         return self._read_output()
 
     def scan_open(self, query: int, request: Buffer, format: int = FileFormat.PARQUET) -> int:
-        """`request`: `SCAN_REQUEST_FORMAT`, or of text `TEXT_SCAN_REQUEST_FORMAT`, and what follows."""
+        """`request`: `SCAN_REQUEST_FORMAT`, or of text `STREAM_REQUEST_FORMAT`, and what follows."""
         address, size = self.stage(request), memoryview(request).nbytes
         self._check(self.qm_scan_open(query, format, address, size, self._scratch + _HANDLE_OFFSET))
         return self._handle()

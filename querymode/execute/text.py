@@ -20,6 +20,7 @@ import threading
 from querymode import _abi
 from querymode._abi import OutputState
 from querymode.engine.instance import Cancelled
+from querymode.engine.open_files import open_file
 from querymode.errors import QueryModeError, error
 from querymode.execute.batch import LaneExtent, LaneFailure
 from querymode.execute.feeds import Feed, Refuted
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from querymode.store.fetch import IoGate
     from querymode.table.text import Piece, TextTable
 
-_REQUEST = struct.Struct(_abi.TEXT_SCAN_REQUEST_FORMAT)
+_REQUEST = struct.Struct(_abi.STREAM_REQUEST_FORMAT)
 #: What is asked for at once.
 WINDOW_SIZE = 1 << 20
 #: … by queries that want only a few rows.
@@ -77,24 +78,21 @@ class TextReader(PieceReader):
         self._columns = reads.columns
         start = piece.start if exact is None else exact
         is_exact = piece.is_first or exact is not None
-        head = self._file.head
         self._tail = (0, self._file.beginning)
-        request = _REQUEST.pack(
-            self._file.size,
-            start,
-            max(start, piece.end),
-            reads.window,
-            _abi.TEXT_EXACT_START if is_exact else 0,
-            head.compression,
-            len(head.options),
-            reads.first_rows,
-            0,
-        )
-        places = b"".join(self._file.places[index] for index in self._columns)
         self._allow()
         self._handle = self._guarded(
-            lambda: instance.scan_open(query, request + head.options + places, reads.table.format)
+            lambda: self._open(
+                query, start, max(start, piece.end), _abi.STREAM_EXACT_START if is_exact else 0
+            )
         )
+
+    def _open(self, query: int, start: int, end: int, flags: int) -> int:
+        reads = self._reads
+        assert isinstance(reads, TextReads)
+        file = open_file(self._instance, reads.table.format, self._file.head)
+        request = _REQUEST.pack(start, end, file, reads.window, flags, reads.first_rows)
+        places = b"".join(self._file.places[index] for index in self._columns)
+        return self._instance.scan_open(query, request + places, reads.table.format)
 
     def extent(self) -> tuple[int | None, int | None]:
         """Where its first row begins, and where the next piece's does, as far as that is known."""

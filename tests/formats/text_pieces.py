@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 HEAD_SIZE = 256 << 10
 _SNIFFED = struct.Struct(_abi.TEXT_SNIFFED_FORMAT)
 _OPTIONS = struct.Struct(_abi.TEXT_OPTIONS_FORMAT)
-_REQUEST = struct.Struct(_abi.TEXT_SCAN_REQUEST_FORMAT)
+_FILE = struct.Struct(_abi.TEXT_FILE_FORMAT)
+_REQUEST = struct.Struct(_abi.STREAM_REQUEST_FORMAT)
 _NEED_HEADER = struct.Struct(_abi.NEED_HEADER_FORMAT)
 _NEED = struct.Struct(_abi.NEED_FORMAT)
 _SEGMENT = struct.Struct(_abi.SEGMENT_FORMAT)
@@ -133,10 +134,10 @@ def run_piece(
     first_rows: int = 0,
 ) -> tuple[int | None, int | None, int]:
     """One piece into a query that is open already; the extent of it."""
-    flags = _abi.TEXT_EXACT_START if exact else 0
-    options_size = len(file.options)
-    head = _REQUEST.pack(file.size, start, end, window, flags, file.compression, options_size, first_rows, 0)
-    scan = instance.scan_open(query, head + file.options + places, file.format)
+    flags = _abi.STREAM_EXACT_START if exact else 0
+    handle = instance.file_open(_FILE.pack(file.size, file.compression, 0) + file.options, file.format)
+    request = _REQUEST.pack(start, end, handle, window, flags, first_rows)
+    scan = instance.scan_open(query, request + places, file.format)
     block = (0, 0)
     segments = b""
     try:
@@ -166,6 +167,7 @@ def run_piece(
         extent = instance.scan_extent(scan)
         file.last_extent = extent  # type: ignore[attr-defined]
         instance.scan_close(scan)
+        instance.file_close(handle)
         if block[1]:
             instance.free(*block)
 

@@ -14,7 +14,7 @@
 const std = @import("std");
 
 /// Raised whenever a door, a struct, an enum value or the plan's wire form changes.
-pub const version: u32 = 8;
+pub const version: u32 = 9;
 
 pub const plan_magic: u32 = 0x4C504D51; // "QMPL"
 pub const qmcb_magic: u32 = 0x42434D51; // "QMCB"
@@ -488,9 +488,16 @@ pub const TextSniffed = extern struct {
     compression: TextCompression,
 };
 
-/// Opens a scan of a piece of a text file (`qm_scan_open` with `FileFormat.csv` or `.ndjson`). Followed by
-/// `options_size` bytes of `TextOptions` and what goes with them, all columns of the file among it, and a place
-/// for each column of the plan's input (scan/request.zig), where a number is one of these columns.
+/// What the host keeps of a text file (`qm_file_open`). Followed by `TextOptions` and what goes with them, all
+/// columns of the file among it: a number of a place is one of these.
+pub const TextFile = extern struct {
+    size: u64,
+    compression: TextCompression,
+    reserved: u32 = 0,
+};
+
+/// Opens a scan of a part of a file whose rows come as they are found: of text. The columns follow
+/// (scan/request.zig).
 ///
 /// A row belongs to the piece that it begins in: `start` ≤ its first byte < `end`. The scan asks for bytes in
 /// windows, one behind the other, and beyond `end` as far as its last row reaches. Where `start` is not exact,
@@ -498,25 +505,23 @@ pub const TextSniffed = extern struct {
 /// byte before `start`. `qm_scan_extent` says what came of it.
 ///
 /// Packed text is one piece: `start` and `end` count bytes of the text, and `end` may be 2^64 - 1.
-pub const TextScanRequest = extern struct {
-    file_size: u64,
+pub const StreamRequest = extern struct {
     start: u64,
     end: u64,
+    /// Of `qm_file_open`.
+    file: u32,
     window_size: u32,
-    /// Bits of `text_…` and `scan_plan_only`.
+    /// Bits of `stream_…`.
     flags: u32,
-    compression: TextCompression,
-    options_size: u32,
     /// Rows of the first chunk at most, where few may be all that is wanted: later ones have more. 0: as many as
     /// are good to have.
     first_rows: u32,
-    reserved: u32 = 0,
 };
 
 /// `start` is where a row begins, or would.
-pub const text_exact_start: u32 = 256;
+pub const stream_exact_start: u32 = 1;
 
-/// What a scan of a piece of text has found (`qm_scan_extent`), also after it has failed.
+/// What a scan of a part of a file has found (`qm_scan_extent`), also after it has failed.
 pub const ScanExtent = extern struct {
     /// Where its first row begins, or the next piece's does if it has none; `offset_unknown` before that is known.
     start: u64,
@@ -782,9 +787,9 @@ pub const Control = extern struct {
 };
 
 pub const structs = .{
-    Output,          Source,     ColumnReference, BatchHeader, ColumnDescriptor, ErrorDetail, Control,
-    ScanRequest,     Segment,    NeedHeader,      Need,        Part,             TextOptions, TextSniffed,
-    TextScanRequest, ScanExtent, FooterHeader,
+    Output,      Source,     ColumnReference, BatchHeader,  ColumnDescriptor, ErrorDetail, Control,
+    ScanRequest, Segment,    NeedHeader,      Need,         Part,             TextOptions, TextSniffed,
+    TextFile,    ScanExtent, StreamRequest,   FooterHeader,
 };
 pub const enums = .{
     Status,       TypeTag,         TimeUnit,       NodeTag,    ExpressionTag, CompareOp,
@@ -818,7 +823,7 @@ pub const constants = .{
     .{ "SCAN_VERIFY_CRC", scan_verify_crc },
     .{ "SCAN_FILTER_FIRST", scan_filter_first },
     .{ "SCAN_PLAN_ONLY", scan_plan_only },
-    .{ "TEXT_EXACT_START", text_exact_start },
+    .{ "STREAM_EXACT_START", stream_exact_start },
     .{ "TEXT_SAMPLE_ROWS", text_sample_rows },
     .{ "TEXT_ROW_SIZE_MAX", text_row_size_max },
     .{ "TEXT_ZSTD_WINDOW_MAX", text_zstd_window_max },
@@ -902,14 +907,14 @@ pub const Exports = struct {
     /// The same statistics as rows of the query: what MIN and MAX of whole tables are answered from.
     pub const qm_bounds = fn (query: u32, format: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
     /// Starts reading a row group or a piece of text into a query; writes the handle (u32) to `out`.
-    /// `format` is a `FileFormat`, and the request its `ScanRequest` or `TextScanRequest`. The query and the
+    /// `format` is a `FileFormat`, and the request its `ScanRequest` or `StreamRequest`. The query and the
     /// file must stay open until the scan is closed.
     pub const qm_scan_open = fn (query: u32, format: u32, address: u32, size: u32, out: u32) callconv(.c) Status;
     /// Goes on with `count` more `Segment`s. `need_input`: done; `done`: and the query wants no more;
     /// with output, `again` or (at the end) `more_output`.
     pub const qm_scan_step = fn (scan: u32, segments: u32, count: u32, out: u32) callconv(.c) Status;
     pub const qm_scan_close = fn (scan: u32) callconv(.c) Status;
-    /// `out` is the address of a `ScanExtent`. For scans of text, at any time until they are closed.
+    /// `out` is the address of a `ScanExtent`. For scans of a `StreamRequest`, at any time until they are closed.
     pub const qm_scan_extent = fn (scan: u32, out: u32) callconv(.c) Status;
     /// What a text file looks like, from its first bytes: `format` is a `FileFormat` of text, the options are
     /// `TextOptions` with what is known already, `is_whole` is 1 where the bytes are all of the file. Leaves a

@@ -96,6 +96,7 @@ test {
     _ = @import("format/text/csv_layout.zig");
     _ = @import("format/text/csv_marks.zig");
     _ = @import("format/text/csv_rows.zig");
+    _ = @import("format/text/file.zig");
     _ = @import("format/text/infer.zig");
     _ = @import("format/text/json.zig");
     _ = @import("format/text/json_fuzz.zig");
@@ -104,6 +105,8 @@ test {
     _ = @import("format/text/json_scanner.zig");
     _ = @import("format/text/json_values.zig");
     _ = @import("format/text/options.zig");
+    _ = @import("format/text/piece.zig");
+    _ = @import("format/text/sniff.zig");
     _ = @import("format/text/tokenizer.zig");
     _ = @import("format/text/values.zig");
     _ = @import("format/toy_rows.zig");
@@ -205,5 +208,6 @@ test {
     _ = @import("scan/cuts.zig");
     _ = @import("scan/driver.zig");
     _ = @import("scan/request.zig");
+    _ = @import("scan/stream.zig");
     _ = @import("scan/terms.zig");
 }

@@ -121,7 +121,7 @@ def _head_of(
         if opening.saw is not None:
             opening.saw(data, b"")
         try:
-            head = sniff(format, data, dialect, is_whole=size == source.size)
+            head = sniff(format, data, dialect, source.size)
         except QueryModeError as failure:
             if failure.code not in ("INVALID_FORMAT", "QUERY_FAILED", "NOT_SUPPORTED"):
                 raise

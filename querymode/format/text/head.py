@@ -1,7 +1,7 @@
 """Text files: CSV, and JSON with an object a line. How they are told apart, sniffed and described.
 
 A head of the file says its dialect, its columns and their types; the engine finds all of that out
-(wasm/src/text_sniff.zig). Types are those of the first rows: a value further down that does not fit is an
+(wasm/src/format/text/sniff.zig). Types are those of the first rows: a value further down that does not fit is an
 error, which names it and how to say the type.
 """
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from querymode.engine.instance import Instance
     from querymode.types import DataType
 
+_FILE = struct.Struct(_abi.TEXT_FILE_FORMAT)
 _SNIFFED = struct.Struct(_abi.TEXT_SNIFFED_FORMAT)
 #: What no text is read as.
 _UNREAD = frozenset(
@@ -64,15 +65,21 @@ def _can_be(format: FileFormat, data_type: DataType) -> bool:
 class Head:
     """What a file was found to look like. `options`: what a scan of it takes, its columns among them."""
 
-    __slots__ = ("columns", "compression", "options", "row_count", "rows_start", "size")
+    __slots__ = ("columns", "compression", "file_size", "options", "row_count", "rows_start", "size")
 
-    def __init__(self, answer: bytes, size: int) -> None:
+    def __init__(self, answer: bytes, size: int, file_size: int) -> None:
         self.rows_start, self.row_count, compression = _SNIFFED.unpack_from(answer)
         self.compression = TextCompression(compression)
         self.options = answer[_SNIFFED.size :]
         self.columns = _columns_of(self.options)
-        #: Bytes that were looked at.
+        #: Bytes that were looked at, and all that the file has.
         self.size = size
+        self.file_size = file_size
+
+    @property
+    def blob(self) -> bytes:
+        """The file, as its reader in the engine takes it."""
+        return _FILE.pack(self.file_size, self.compression, 0) + self.options
 
     def null_strings(self) -> list[str]:
         """Fields that stand for NULL; where there are none, the empty one does."""
@@ -95,8 +102,9 @@ class Head:
         self.options = self.options[: _columns_start(self.options)] + fields
 
 
-def sniff(format: FileFormat, head: bytes, dialect: Dialect, *, is_whole: bool) -> Head | None:
+def sniff(format: FileFormat, head: bytes, dialect: Dialect, file_size: int) -> Head | None:
     """None where more of the file is needed to tell."""
+    is_whole = len(head) == file_size
 
     def task(instance: Instance) -> Head | None:
         address = instance.alloc(max(1, len(head)))
@@ -104,7 +112,7 @@ def sniff(format: FileFormat, head: bytes, dialect: Dialect, *, is_whole: bool) 
         output = instance.text_sniff(format, address, len(head), dialect.wire, is_whole=is_whole)
         answer = instance.read(output.address, output.size)
         instance.free(address, max(1, len(head)))
-        return Head(answer, len(head))
+        return Head(answer, len(head), file_size)
 
     try:
         return on_instance(task)

@@ -14,15 +14,15 @@ const lance_sections = @import("../format/lance/manifest_sections.zig");
 const page_list = @import("../format/parquet/page_list.zig");
 const pipeline = @import("../pipeline.zig");
 const qmcb = @import("../qmcb.zig");
+const reader = @import("../format/reader.zig");
 const scan_request = @import("../scan/request.zig");
 const schema = @import("../core/schema.zig");
 const text_options = @import("../format/text/options.zig");
-const text_sniff = @import("../text_sniff.zig");
 const Arena = @import("../core/arena.zig").Arena;
 const Cursor = @import("../core/cursor.zig").Cursor;
 const Error = handles.Error;
 const Expression = @import("../plan/expression.zig").Expression;
-const File = @import("../format/reader.zig").File;
+const File = reader.File;
 const Status = abi.Status;
 const Text = @import("../text_memory.zig").Text;
 const file_of = handles.file_of;
@@ -264,9 +264,8 @@ pub fn qm_text_open(format: u32, address: u32, size: u32, options: u32, options_
 }
 
 fn sniff_text(format: u32, address: u32, size: u32, options: []const u8, is_whole: u32, out: u32) Error!void {
-    const known = std.enums.fromInt(abi.FileFormat, format) orelse return error.InvalidHandle;
-    const given = try text_options.parse(options);
-    const found = try text_sniff.sniff(heap.engine_allocator(), known, try input(address, size), given, is_whole != 0);
+    const known = try file_format(format);
+    const found = try reader.sniff(heap.engine_allocator(), known, try input(address, size), options, is_whole != 0);
     heap.engine_allocator().free(handles.answer);
     handles.answer = found;
     try write_output(out, .{ .bytes = handles.answer, .state = .done });

@@ -16,14 +16,13 @@ const page_list = @import("../format/parquet/page_list.zig");
 const pipeline = @import("../pipeline.zig");
 const qmcb = @import("../qmcb.zig");
 const scan_request = @import("../scan/request.zig");
-const text_scan = @import("../text_scan.zig");
+const stream = @import("../scan/stream.zig");
 const Arena = @import("../core/arena.zig").Arena;
 const File = @import("../format/reader.zig").File;
 const Status = abi.Status;
 const Text = @import("../text_memory.zig").Text;
-const TextScan = @import("../text_scan.zig").TextScan;
 
-pub const Error = pipeline.Error || qmcb.Error || batch_import.Error || text_scan.Error || driver.Error ||
+pub const Error = pipeline.Error || qmcb.Error || batch_import.Error || stream.Error || driver.Error ||
     scan_request.Error || flatten.Error || page_list.Error || error{InvalidHandle};
 
 /// Every error of every room has its Status here; a new one does not compile until it has.
@@ -82,9 +81,9 @@ pub const ImportedBatch = struct {
 
 /// A scan, with the handles it was opened with: they must still stand for the same objects.
 pub const OpenScan = struct {
-    scan: union(enum) { piece: *driver.Scan, text: *TextScan },
+    scan: union(enum) { piece: *driver.Scan, stream: *stream.Stream },
     query: u32,
-    file: u32 = 0,
+    file: u32,
     prune: u32 = 0,
     /// What the last step asked for.
     needs: std.ArrayList(u8) = .empty,

@@ -1,4 +1,4 @@
-//! Doors to scans: a piece of a file, or of text, on its way into a query.
+//! Doors to scans: a piece of a file on its way into a query.
 const std = @import("std");
 const abi = @import("../abi.zig");
 const bounds_module = @import("../scan/bounds.zig");
@@ -7,15 +7,16 @@ const files = @import("files.zig");
 const handles = @import("handles.zig");
 const heap = @import("../core/heap.zig");
 const interrupt = @import("../core/interrupt.zig");
+const reader = @import("../format/reader.zig");
 const scan_request = @import("../scan/request.zig");
 const Arena = @import("../core/arena.zig").Arena;
 const Cursor = @import("../core/cursor.zig").Cursor;
 const Error = handles.Error;
-const File = @import("../format/reader.zig").File;
+const File = reader.File;
 const OpenScan = handles.OpenScan;
 const Segment = @import("../format/segments.zig").Segment;
 const Status = abi.Status;
-const TextScan = @import("../text_scan.zig").TextScan;
+const Stream = @import("../scan/stream.zig").Stream;
 const file_of = handles.file_of;
 const hand_over = handles.hand_over;
 const input = handles.input;
@@ -26,25 +27,34 @@ const write = handles.write;
 const write_output = handles.write_output;
 
 fn scan_open(query: u32, format: u32, address: u32, size: u32, out: u32) Error!void {
-    switch (try files.file_format(format)) {
-        .csv, .ndjson => |known| try scan_open_text(query, known, address, size, out),
-        else => try scan_open_piece(query, address, size, out),
+    const known = try files.file_format(format);
+    if (reader.is_stream(known)) {
+        try scan_open_stream(query, known, address, size, out);
+    } else {
+        try scan_open_piece(query, address, size, out);
     }
 }
 
-fn scan_open_text(query_handle: u32, format: abi.FileFormat, address: u32, size: u32, out: u32) Error!void {
+fn scan_open_stream(query_handle: u32, format: abi.FileFormat, address: u32, size: u32, out: u32) Error!void {
     const gpa = heap.engine_allocator();
     const query = try query_of(query_handle);
     var arena: Arena = .init(gpa);
     defer arena.deinit();
     var cursor: Cursor = .init(try input(address, size));
-    const options = try scan_request.read_text(&cursor, format);
-    const inputs = try scan_request.read_text_inputs(arena.allocator(), &cursor, query.plan.input, &options.text);
+    const request = try scan_request.read_stream(&cursor);
+    const file = try file_of(request.file);
+    if (!file.is_of(format)) return error.InvalidHandle;
+    const inputs = try scan_request.read_exact_inputs(arena.allocator(), &cursor, query.plan.input, file);
     const open = try gpa.create(OpenScan);
     errdefer gpa.destroy(open);
-    const scan: *TextScan = try .open(gpa, query, inputs, options);
+    const scan: *Stream = try .open(gpa, query, file, inputs, request.window_size, .{
+        .start = request.start,
+        .end = request.end,
+        .is_exact = request.flags & abi.stream_exact_start != 0,
+        .first_rows = request.first_rows,
+    });
     errdefer scan.close();
-    open.* = .{ .scan = .{ .text = scan }, .query = query_handle };
+    open.* = .{ .scan = .{ .stream = scan }, .query = query_handle, .file = request.file };
     try hand_over(.{ .scan = open }, out);
 }
 
@@ -96,11 +106,12 @@ pub fn qm_scan_open(query: u32, format: u32, address: u32, size: u32, out: u32) 
 fn scan_of(handle: u32) Error!*OpenScan {
     const slot = try slot_of(handle);
     const open = if (slot.object == .scan) slot.object.scan else return error.InvalidHandle;
-    const query = switch (open.scan) {
-        inline else => |scan| scan.query,
-    };
-    if (try query_of(open.query) != query) return error.InvalidHandle;
-    if (open.scan == .piece and !open.scan.piece.file.eql(try file_of(open.file))) return error.InvalidHandle;
+    switch (open.scan) {
+        inline else => |scan| {
+            if (try query_of(open.query) != scan.query) return error.InvalidHandle;
+            if (!scan.file.eql(try file_of(open.file))) return error.InvalidHandle;
+        },
+    }
     if (open.prune != 0) _ = try query_of(open.prune);
     return open;
 }
@@ -117,8 +128,7 @@ fn scan_step(handle: u32, segments: u32, count: u32, out: u32) Error!void {
             .bytes = try input(segment.address, segment.size),
         };
         switch (open.scan) {
-            .piece => |scan| try scan.add_segment(segment.owner, brought),
-            .text => |scan| try scan.add_segment(brought),
+            inline else => |scan| try scan.add_segment(segment.owner, brought),
         }
     }
     const query = try query_of(open.query);
@@ -128,8 +138,7 @@ fn scan_step(handle: u32, segments: u32, count: u32, out: u32) Error!void {
     switch (progress) {
         .need_bytes => {
             switch (open.scan) {
-                .piece => |scan| try write_needs(open, scan),
-                .text => |scan| try write_text_need(open, scan),
+                inline else => |scan| try write_needs(open, scan),
             }
             try write_output(out, .{ .bytes = open.needs.items, .state = .need_bytes });
         },
@@ -142,23 +151,6 @@ fn scan_step(handle: u32, segments: u32, count: u32, out: u32) Error!void {
     }
 }
 
-fn write_text_need(open: *OpenScan, scan: *const TextScan) Error!void {
-    const gpa = heap.engine_allocator();
-    const need = scan.need.?;
-    const is_planned = scan.request.flags & abi.scan_plan_only != 0;
-    const step_bits: u32 = if (scan.stage == .done) abi.plan_last else abi.plan_round;
-    open.needs.clearRetainingCapacity();
-    // Nothing that was brought before is used any more.
-    try open.needs.appendSlice(gpa, std.mem.asBytes(&abi.NeedHeader{
-        .need_count = 1,
-        .live_count = 0,
-        .plan = if (is_planned) step_bits else 0,
-        .is_index = 0,
-    }));
-    const wire: abi.Need = .{ .offset = need.offset, .size = @intCast(need.size), .owner = 0 };
-    try open.needs.appendSlice(gpa, std.mem.asBytes(&wire));
-}
-
 /// Addresses of the segments that a scan still uses.
 const Live = struct {
     gpa: std.mem.Allocator,
@@ -169,7 +161,7 @@ const Live = struct {
     }
 };
 
-fn write_needs(open: *OpenScan, scan: *const driver.Scan) Error!void {
+fn write_needs(open: *OpenScan, scan: anytype) Error!void {
     const gpa = heap.engine_allocator();
     open.needs.clearRetainingCapacity();
     var live: Live = .{ .gpa = gpa };
@@ -219,8 +211,8 @@ pub fn qm_scan_close(scan: u32) callconv(.c) Status {
 fn scan_extent(handle: u32, out: u32) Error!void {
     const slot = try slot_of(handle);
     const open = if (slot.object == .scan) slot.object.scan else return error.InvalidHandle;
-    if (open.scan != .text) return error.InvalidHandle;
-    try write(abi.ScanExtent, out, open.scan.text.extent);
+    if (open.scan != .stream) return error.InvalidHandle;
+    try write(abi.ScanExtent, out, open.scan.stream.reader.extent());
 }
 
 pub fn qm_scan_extent(scan: u32, out: u32) callconv(.c) Status {

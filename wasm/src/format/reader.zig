@@ -3,6 +3,7 @@
 //!
 //!     file    open (from what the host keeps of it) · piece_count · piece_rows · place_type · bounds · close
 //!     piece   open · evidence · need · read · read_codes · close        known rows, in any order that rises
+//!             open · next · column · clear · extent · close             rows that come as they are found
 //!
 //! A file holds pieces (a row group), a piece rows of places (columns, fields of structures). A reader never
 //! reads: it says which bytes it lacks (`need`), and the host brings them as segments. Whatever has a default
@@ -15,6 +16,7 @@ const interrupt = @import("../core/interrupt.zig");
 const segments = @import("segments.zig");
 const Bounds = evidence_module.Bounds;
 const CodedRows = @import("coded_rows.zig").CodedRows;
+const Column = @import("../core/column.zig").Column;
 const ColumnBuilder = @import("../core/column_builder.zig").ColumnBuilder;
 const DataType = @import("../core/schema.zig").DataType;
 const Needs = segments.Needs;
@@ -25,6 +27,8 @@ pub const Error = error{ Cancelled, InvalidFormat, InvalidPlan, NotSupported, Ou
 pub const Reader = union(enum) {
     lance: *@import("lance/fragment.zig").Fragment,
     parquet: *@import("parquet/row_group.zig").RowGroup,
+    csv: *@import("text/piece.zig").Piece(@import("text/csv_rows.zig").Rows),
+    ndjson: *@import("text/piece.zig").Piece(@import("text/json_rows.zig").Rows),
     toy: if (build_options.has_toy_format) *@import("toy_rows.zig").ToyRows else noreturn,
 
     pub fn open(gpa: std.mem.Allocator, file: File, opening: *const Opening) Error!Reader {
@@ -47,6 +51,7 @@ pub const Reader = union(enum) {
     pub fn add_segment(self: Reader, gpa: std.mem.Allocator, owner: u32, segment: segments.Segment) Error!void {
         switch (self) {
             inline else => |piece| {
+                if (comptime has(@TypeOf(piece), "add_segment")) return piece.add_segment(segment);
                 const list = piece.segments_of(owner) orelse {
                     interrupt.describe("bytes for part {d} of a piece, which has none", .{owner});
                     return error.InvalidPlan;
@@ -59,7 +64,7 @@ pub const Reader = union(enum) {
     /// Calls back with every segment that is still of use.
     pub fn each_segment(self: Reader, context: anytype) error{OutOfMemory}!void {
         switch (self) {
-            inline else => |piece| {
+            inline else => |piece| if (comptime has(@TypeOf(piece), "segments_of")) {
                 var owner: u32 = 0;
                 while (piece.segments_of(owner)) |list| : (owner += 1) {
                     for (list.list.items) |segment| try context.segment(segment);
@@ -78,7 +83,10 @@ pub const Reader = union(enum) {
     /// Notes what is missing for these parts of the rows from `row` on.
     pub fn need(self: Reader, input: usize, row: u64, spans: []const Span, needs: *Needs) Error!void {
         switch (self) {
-            inline else => |piece| try piece.need(input, row, spans, needs),
+            inline else => |piece| if (comptime has(@TypeOf(piece), "need"))
+                try piece.need(input, row, spans, needs)
+            else
+                unreachable, // `is_stream` says so
         }
     }
 
@@ -164,7 +172,10 @@ pub const Reader = union(enum) {
     /// Rows `row` to `row + count` behind those of `builder`. Rows of an input are read in order.
     pub fn read(self: Reader, input: usize, builder: *ColumnBuilder, row: u64, count: u32) Error!void {
         switch (self) {
-            inline else => |piece| try piece.read(input, builder, row, count),
+            inline else => |piece| if (comptime has(@TypeOf(piece), "read"))
+                try piece.read(input, builder, row, count)
+            else
+                unreachable, // `is_stream` says so
         }
     }
 
@@ -210,6 +221,39 @@ pub const Reader = union(enum) {
                 try piece.read_selected(input, builder, row, count, chosen)
             else
                 unreachable, // `picks` says so
+        }
+    }
+
+    // ---- rows that come as they are found ----
+
+    /// Rows are read on until there are `row_count_max` of them, or as many as are good to have, or the piece
+    /// ends, or bytes are missing.
+    pub fn next(self: Reader, row_count_max: u32, needs: *Needs) Error!Next {
+        switch (self) {
+            inline else => |piece| return if (comptime has(@TypeOf(piece), "next"))
+                piece.next(row_count_max, needs)
+            else
+                unreachable, // `is_stream` says so
+        }
+    }
+
+    /// An input's values in the rows that `next` has found, until they are cleared.
+    pub fn column(self: Reader, input: usize) Error!Column {
+        switch (self) {
+            inline else => |piece| return if (comptime has(@TypeOf(piece), "next")) piece.column(input) else unreachable,
+        }
+    }
+
+    pub fn clear(self: Reader) void {
+        switch (self) {
+            inline else => |piece| if (comptime has(@TypeOf(piece), "next")) piece.clear() else unreachable,
+        }
+    }
+
+    /// Where its rows begin and end, as far as that is known, also after it has failed.
+    pub fn extent(self: Reader) abi.ScanExtent {
+        switch (self) {
+            inline else => |piece| return if (comptime has(@TypeOf(piece), "next")) piece.extent else unreachable,
         }
     }
 
@@ -281,7 +325,50 @@ pub const Opening = struct {
     /// Bytes of a column that are asked for at once.
     window_size: u64,
     verify_crc: bool = false,
+    /// Of a file whose rows come as they are found; it has no numbered pieces.
+    part: ?Part = null,
 };
+
+/// Bytes of a file: the rows are wanted that begin among them.
+pub const Part = struct {
+    start: u64,
+    end: u64,
+    /// `start` is where a row begins, or would.
+    is_exact: bool,
+    /// As many may be all that is wanted; 0: more are.
+    first_rows: u32,
+};
+
+pub const Next = union(enum) { need_bytes, rows: u32, end };
+
+/// Whether rows of the format come as they are found (`next`), or are known before they are read.
+pub fn is_stream(format: abi.FileFormat) bool {
+    inline for (formats.field_names, formats.field_types) |name, Pointer| {
+        if (Pointer != noreturn and format == @field(abi.FileFormat, name)) return has(Pointer, "next");
+    }
+    return false;
+}
+
+/// What a file looks like, from its first bytes: `abi.TextSniffed` and the settled options behind it. The answer
+/// is the caller's. The head is readable for some bytes behind its end.
+pub fn sniff(
+    gpa: std.mem.Allocator,
+    format: abi.FileFormat,
+    head: []const u8,
+    options: []const u8,
+    is_whole: bool,
+) Error![]u8 {
+    inline for (formats.field_names, formats.field_types) |name, Pointer| {
+        if (comptime Pointer != noreturn and has(Pointer, "sniff")) {
+            const Piece = @typeInfo(Pointer).pointer.child;
+            if (format == @field(abi.FileFormat, name)) return Piece.sniff(gpa, head, options, is_whole);
+        }
+    }
+    interrupt.describe("a format that says itself what it holds", .{});
+    return error.NotSupported;
+}
+
+const formats = @typeInfo(Reader).@"union";
 
 /// Rows of a chunk, around selected ones.
 pub const Span = struct {
@@ -307,12 +394,11 @@ pub const Dictionary = struct {
 
 /// What a format keeps of a file, by the same names as `Reader`.
 const Files = blk: {
-    const readers = @typeInfo(Reader).@"union";
-    var types: [readers.field_names.len]type = undefined;
-    for (&types, readers.field_types) |*File_, Piece| {
+    var types: [formats.field_names.len]type = undefined;
+    for (&types, formats.field_types) |*File_, Piece| {
         File_.* = if (Piece == noreturn) noreturn else *@typeInfo(Piece).pointer.child.File;
     }
-    break :blk @Union(.auto, readers.tag_type.?, readers.field_names, &types, &@splat(.{}));
+    break :blk @Union(.auto, formats.tag_type.?, formats.field_names, &types, &@splat(.{}));
 };
 
 /// A file as far as the host has read it: its footer, or whatever a format needs to find rows.
@@ -349,6 +435,12 @@ pub const File = struct {
 
     pub fn eql(self: File, other: File) bool {
         return std.meta.eql(self.of, other.of);
+    }
+
+    pub fn is_of(self: File, format: abi.FileFormat) bool {
+        switch (self.of) {
+            inline else => |_, tag| return format == @field(abi.FileFormat, @tagName(tag)),
+        }
     }
 
     pub fn piece_count(self: File) u32 {

@@ -6,18 +6,15 @@
 //!                 `unknown`   pruning only: nothing is known of it
 //!     scan        ScanRequest, input_count × column; when it prunes: prune_count × column, probes;
 //!                 range_count × (u32 first row, u32 behind the last), rising; deleted_size bytes of bits
-//!     text        TextScanRequest, TextOptions with all columns of the file, input_count × column: a u32 of those
+//!     stream      StreamRequest, input_count × column
 //!     probes      u32 count × (u32 column of the pruning, u32 values × value): one of them must be there
 //!     prune       u32 files, u32 columns; files × (u32 address, u32 size of a flat footer, columns × column)
 const std = @import("std");
 const abi = @import("../abi.zig");
-const builder_module = @import("../format/text/builder.zig");
 const evidence = @import("../format/evidence.zig");
 const expression_module = @import("../plan/expression.zig");
 const interrupt = @import("../core/interrupt.zig");
-const options_module = @import("../format/text/options.zig");
 const plan_module = @import("../plan/plan.zig");
-const text_scan = @import("../text_scan.zig");
 const Column = @import("../core/column.zig").Column;
 const Cursor = @import("../core/cursor.zig").Cursor;
 const Field = @import("../core/schema.zig").Field;
@@ -71,44 +68,17 @@ fn check_place(file: File, place: u32, field: Field) Error!u32 {
     return place;
 }
 
-/// A piece of text. Its slices point into the request.
-pub fn read_text(cursor: *Cursor, format: abi.FileFormat) Error!text_scan.Options {
-    const size = @sizeOf(abi.TextScanRequest);
-    const bytes = cursor.read_bytes(size) catch return refuse("a scan request is cut short");
-    const compression = std.mem.readInt(u32, bytes[@offsetOf(abi.TextScanRequest, "compression")..][0..4], .little);
-    if (std.enums.fromInt(abi.TextCompression, compression) == null) return refuse("an unknown way to pack text");
-    const request = std.mem.bytesToValue(abi.TextScanRequest, bytes[0..size]);
-    if (request.start > request.end) return refuse("a piece of text that ends before it starts");
-    if (request.start > request.file_size and request.compression == .none) return refuse("a piece of text behind its file");
-    const options = cursor.read_bytes(request.options_size) catch return refuse("a scan request is cut short");
-    const text = options_module.parse(options) catch return error.InvalidPlan;
-    if (format == .csv and (text.delimiter == 0 or text.column_count == 0)) return refuse("a scan of CSV that is not settled");
-    return .{ .format = format, .request = request, .text = text };
+pub fn read_stream(cursor: *Cursor) Error!abi.StreamRequest {
+    const bytes = cursor.read_bytes(@sizeOf(abi.StreamRequest)) catch return refuse("a scan request is cut short");
+    return std.mem.bytesToValue(abi.StreamRequest, bytes[0..@sizeOf(abi.StreamRequest)]);
 }
 
-/// Where the plan's input comes from.
-pub fn read_text_inputs(
-    arena: std.mem.Allocator,
-    cursor: *Cursor,
-    fields: []const Field,
-    options: *const options_module.Options,
-) Error![]text_scan.Input {
-    const columns = builder_module.read_declared(arena, options.columns, options.column_count) catch |reason| switch (reason) {
-        error.OutOfMemory => return error.OutOfMemory,
-        else => return refuse("a scan of text with columns that it cannot have"),
-    };
-    const inputs = try arena.alloc(text_scan.Input, fields.len);
-    for (inputs, fields) |*input, field| {
-        const place = cursor.read_int(u32) catch return refuse("a scan request is cut short");
-        input.* = switch (place) {
-            constant => .{ .constant = try read_constant(arena, cursor, field) },
-            missing => .{ .constant = .{ .type = field.type, .row_count = 1, .validity = &.{0} } },
-            unknown => return refuse("a column that nothing is known of cannot be read"),
-            else => .{ .column = place },
-        };
-        if (input.* != .column) continue;
-        if (place >= columns.len) return refuse("a column that the file does not have");
-        if (!columns[place].type.eql(field.type)) return refuse("a column has another type than the file says");
+/// The same of a file whose columns come in exactly the types that it was opened with.
+pub fn read_exact_inputs(arena: std.mem.Allocator, cursor: *Cursor, fields: []const Field, file: File) Error![]Input {
+    const inputs = try read_inputs(arena, cursor, fields, file);
+    for (inputs, fields) |input, field| {
+        if (input == .place and !file.place_type(input.place).?.eql(field.type))
+            return refuse("a column has another type than the file says");
     }
     return inputs;
 }

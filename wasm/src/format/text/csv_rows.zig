@@ -14,6 +14,7 @@ const csv_marks = @import("csv_marks.zig");
 const failure = @import("failure.zig");
 const infer = @import("infer.zig");
 const interrupt = @import("../../core/interrupt.zig");
+const options_module = @import("options.zig");
 const rows_module = @import("rows.zig");
 const schema = @import("../../core/schema.zig");
 const tokenizer_module = @import("tokenizer.zig");
@@ -23,6 +24,7 @@ const Builder = builder_module.Builder;
 const Dialect = tokenizer_module.Dialect;
 const Error = failure.Error;
 const Field = schema.Field;
+const File = @import("file.zig").File;
 const Origin = failure.Origin;
 const Progress = rows_module.Progress;
 const Request = rows_module.Request;
@@ -60,6 +62,33 @@ pub const Rows = struct {
         wanted: []const Wanted,
         checks_text: bool = false,
     };
+
+    pub const sniff = @import("sniff.zig").csv;
+
+    /// Of a file: `file` and `wanted` stay.
+    pub fn open(gpa: Allocator, arena: Allocator, file: *const File, wanted: []const Wanted) Error!Rows {
+        if (file.options.delimiter == 0 or file.fields.len == 0) {
+            interrupt.describe("a file of CSV that nobody has looked at", .{});
+            return error.InvalidFormat;
+        }
+        for (file.fields) |field| if (field.type.is_nested()) return error.NotSupported;
+        return .init(gpa, arena, .{
+            .dialect = .{
+                .delimiter = file.options.delimiter,
+                .quote = file.options.quote,
+                .escape = file.options.escape,
+            },
+            .null_strings = try options_module.copy_null_strings(&file.options, arena),
+            .fields = file.fields,
+            .wanted = wanted,
+            .checks_text = true,
+        });
+    }
+
+    pub fn deinit(_: *Rows) void {}
+
+    /// The builders are empty again.
+    pub fn begin_batch(_: *Rows, _: u64) void {}
 
     /// The slices of `options` stay, and so does `arena`.
     pub fn init(gpa: Allocator, arena: Allocator, options: Options) error{OutOfMemory}!Rows {

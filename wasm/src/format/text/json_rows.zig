@@ -20,6 +20,7 @@ const utf8 = @import("../../core/utf8.zig");
 const Allocator = std.mem.Allocator;
 const Error = failure.Error;
 const Field = schema.Field;
+const File = @import("file.zig").File;
 const Origin = failure.Origin;
 const Progress = rows_module.Progress;
 const Request = rows_module.Request;
@@ -154,6 +155,18 @@ pub const Rows = struct {
         wanted: []const Wanted,
         checks_text: bool = false,
     };
+
+    pub const sniff = @import("sniff.zig").json;
+
+    /// Of a file: `file` and `wanted` stay.
+    pub fn open(gpa: Allocator, arena: Allocator, file: *const File, wanted: []const Wanted) Error!Rows {
+        return .init(gpa, arena, .{
+            .layout = .lines,
+            .fields = file.fields,
+            .wanted = wanted,
+            .checks_text = true,
+        });
+    }
 
     pub fn init(gpa: Allocator, arena: Allocator, options: Options) Error!Rows {
         const shapes = try arena.alloc(Shape, options.wanted.len);

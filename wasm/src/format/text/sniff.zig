@@ -1,16 +1,16 @@
 //! What a text file looks like, from its first bytes: `abi.TextSniffed` and the settled options behind it.
 const std = @import("std");
-const abi = @import("abi.zig");
-const builder_module = @import("format/text/builder.zig");
-const csv_layout = @import("format/text/csv_layout.zig");
-const failure = @import("format/text/failure.zig");
-const infer = @import("format/text/infer.zig");
-const interrupt = @import("core/interrupt.zig");
-const json_layout = @import("format/text/json_layout.zig");
-const options_module = @import("format/text/options.zig");
-const schema = @import("core/schema.zig");
-const Arena = @import("core/arena.zig").Arena;
-const unpack = @import("codec/unpack.zig");
+const abi = @import("../../abi.zig");
+const builder_module = @import("builder.zig");
+const csv_layout = @import("csv_layout.zig");
+const failure = @import("failure.zig");
+const infer = @import("infer.zig");
+const interrupt = @import("../../core/interrupt.zig");
+const json_layout = @import("json_layout.zig");
+const options_module = @import("options.zig");
+const schema = @import("../../core/schema.zig");
+const Arena = @import("../../core/arena.zig").Arena;
+const unpack = @import("../../codec/unpack.zig");
 const Options = options_module.Options;
 
 const Found = struct { rows_start: usize, row_count: usize, options: Options, fields: []const schema.Field };
@@ -21,19 +21,28 @@ const text_size_max = 1 << 20;
 const Head = struct { text: []const u8, is_whole: bool, compression: abi.TextCompression };
 
 /// The answer is the caller's. The head is readable for some bytes behind its end.
-pub fn sniff(gpa: std.mem.Allocator, format: abi.FileFormat, bytes: []const u8, options: Options, is_all: bool) failure.Error![]u8 {
+pub fn csv(gpa: std.mem.Allocator, bytes: []const u8, options: []const u8, is_all: bool) failure.Error![]u8 {
+    return sniff(gpa, sniff_csv, bytes, options, is_all);
+}
+
+pub fn json(gpa: std.mem.Allocator, bytes: []const u8, options: []const u8, is_all: bool) failure.Error![]u8 {
+    return sniff(gpa, sniff_json, bytes, options, is_all);
+}
+
+fn sniff(
+    gpa: std.mem.Allocator,
+    comptime find: fn (std.mem.Allocator, std.mem.Allocator, []const u8, Options, bool) failure.Error!Found,
+    bytes: []const u8,
+    options: []const u8,
+    is_all: bool,
+) failure.Error![]u8 {
     var arena: Arena = .init(gpa);
     defer arena.deinit();
     var window: unpack.Window = .{};
     defer window.deinit(gpa);
     const opened = try open_head(gpa, bytes, is_all, &window);
-    const head = opened.text;
-    const is_whole = opened.is_whole;
-    const found = switch (format) {
-        .csv => try sniff_csv(arena.allocator(), head, options, is_whole),
-        .ndjson => try sniff_json(gpa, arena.allocator(), head, options, is_whole),
-        else => return refuse(),
-    };
+    const given = try options_module.parse(options);
+    const found = try find(gpa, arena.allocator(), opened.text, given, opened.is_whole);
     var answer: std.ArrayList(u8) = .empty;
     errdefer answer.deinit(gpa);
     try answer.appendSlice(gpa, std.mem.asBytes(&abi.TextSniffed{
@@ -66,12 +75,13 @@ fn open_head(gpa: std.mem.Allocator, bytes: []const u8, is_all: bool, window: *u
     };
 }
 
-fn refuse() error{NotSupported} {
-    interrupt.describe("not a format of text", .{});
-    return error.NotSupported;
-}
-
-fn sniff_csv(arena: std.mem.Allocator, head: []const u8, options: Options, is_whole: bool) failure.Error!Found {
+fn sniff_csv(
+    _: std.mem.Allocator,
+    arena: std.mem.Allocator,
+    head: []const u8,
+    options: Options,
+    is_whole: bool,
+) failure.Error!Found {
     const layout: csv_layout.Layout = try .find(arena, head, options, .{
         .is_whole = is_whole,
         .record_count_max = abi.text_sample_rows,
@@ -89,8 +99,15 @@ fn sniff_csv(arena: std.mem.Allocator, head: []const u8, options: Options, is_wh
 }
 
 /// A column of which only NULLs were seen may turn out to be anything further on, and text holds anything.
-fn sniff_json(gpa: std.mem.Allocator, arena: std.mem.Allocator, head: []const u8, options: Options, is_whole: bool) failure.Error!Found {
-    const rows_start: usize = if (std.mem.startsWith(u8, head, csv_layout.byte_order_mark)) csv_layout.byte_order_mark.len else 0;
+fn sniff_json(
+    gpa: std.mem.Allocator,
+    arena: std.mem.Allocator,
+    head: []const u8,
+    options: Options,
+    is_whole: bool,
+) failure.Error!Found {
+    const mark = csv_layout.byte_order_mark;
+    const rows_start: usize = if (std.mem.startsWith(u8, head, mark)) mark.len else 0;
     var settled = options;
     settled.json_layout = .lines;
     if (options.column_count > 0) {
