@@ -1,8 +1,8 @@
 """Text files: CSV, and JSON with an object a line. How they are told apart, sniffed and described.
 
 A head of the file says its dialect, its columns and their types; the engine finds all of that out
-(wasm/src/format/text/sniff.zig). Types are those of the first rows: a value further down that does not fit is an
-error, which names it and how to say the type.
+(wasm/src/format/text/sniff.zig). Types are those of the first rows: a value further down that does not fit is
+an error, which names it and how to say the type.
 """
 
 from __future__ import annotations
