@@ -15,8 +15,9 @@ from querymode import QueryMode
 
 ROUNDS = 3
 RATIO_MAX = 1.5
-#: NDJSON repeats every name in every row, and packed files are read by one thread: a third is enough.
-FEWER_ROWS = 2_000_000
+#: Of a process that reads the file and does nothing else: the interpreter, the engine's compiler if it has to
+#: run, and two workers with their windows.
+PEAK_MAX = 160 << 20
 QUERIES = {
     "count(*)": "select count(*) as x from '{path}'",
     "Q6": """select sum(l_extendedprice * l_discount) as x from '{path}' where l_shipdate >= date '1994-01-01'
@@ -27,13 +28,13 @@ QUERIES = {
 def run() -> None:
     with tempfile.TemporaryDirectory() as name, duckdb.connect(config={"threads": 2}) as connection:
         paths = _write(Path(name), connection)
-        table = Table(
-            "TPC-H lineitem as text, scale factor 1 (a third of it in .ndjson and .gz), two threads"
-        )
+        table = Table("TPC-H lineitem as text, scale factor 1, two threads")
         for path in paths:
             for query in QUERIES:
                 _compare(table, path, query, connection)
-            table.measure(f"{path.name}, Q6: peak memory", f"{_peak(path) >> 20} MiB")
+            peak = _peak(path)
+            bar = f"≤ {PEAK_MAX >> 20} MiB"
+            table.measure(f"{path.name}, Q6: peak memory", f"{peak >> 20} MiB", bar=bar, met=peak <= PEAK_MAX)
 
 
 def _write(folder: Path, connection: duckdb.DuckDBPyConnection) -> list[Path]:
@@ -42,9 +43,8 @@ def _write(folder: Path, connection: duckdb.DuckDBPyConnection) -> list[Path]:
     subprocess.run([str(program), *arguments], check=True, capture_output=True)
     whole = folder / "lineitem.csv"
     ndjson, packed = folder / "lineitem.ndjson", folder / "lineitem.csv.gz"
-    some = f"(from '{whole}' limit {FEWER_ROWS})"
-    connection.execute(f"copy {some} to '{ndjson}' (format json)")
-    connection.execute(f"copy {some} to '{packed}' (format csv, compression gzip)")
+    connection.execute(f"copy (from '{whole}') to '{ndjson}' (format json)")
+    connection.execute(f"copy (from '{whole}') to '{packed}' (format csv, compression gzip)")
     return [whole, packed, ndjson]
 
 
