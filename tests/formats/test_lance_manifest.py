@@ -155,7 +155,7 @@ def test_columns_and_pieces(tmp_path: Path) -> None:
     assert table.cuts.place(6) == (0, 6)
     first = table.files[0]
     assert first.name == f"{tmp_path}/data/a.lance"
-    assert [other.name for other in first.others] == [f"{tmp_path}/data/b.lance"]  # type: ignore[attr-defined]
+    assert [file.location for file in first.files] == [f"{tmp_path}/data/{name}.lance" for name in "ab"]
     again = pickle.loads(pickle.dumps(table))
     assert again.row_count == 99_998
     assert again.files[1].name == f"{tmp_path}/data/a.lance"
