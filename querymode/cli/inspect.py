@@ -1,13 +1,11 @@
-"""`querymode inspect`: what files are made of. Parquet is here, text in inspect_text.py, all else in
-inspect_tree.py."""
+"""`querymode inspect`: what files are made of; those of Parquet here, others by what they say themselves."""
 
 from __future__ import annotations
 
 from itertools import islice
 
 from querymode.cli.cut_table import LINES_MAX, print_cut
-from querymode.cli.inspect_text import print_text_report, refuse_row_groups
-from querymode.cli.inspect_tree import print_tree_report
+from querymode.cli.inspect_any import print_report
 from querymode.cli.rows import open_table
 from querymode.errors import column_not_found, error
 from querymode.frame.report import report_of
@@ -17,11 +15,10 @@ from querymode.types import is_nested
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from querymode.format.parquet.report import FileReport, SchemaNode, TableReport
-    from querymode.format.text.report import TextTableReport
 
 #: Pages of a list, unless somebody picked them.
 PAGES_MAX = 10
@@ -67,19 +64,12 @@ class Picked:
 
 
 def run_inspect(paths: list[str], picked: Picked, *, as_json: bool) -> None:
-    report = report_of(open_table(paths))
-    # Formats whose insides are worth a page of their own have one; all others say what there is to see.
-    printer = _PRINTERS.get(getattr(report, "kind", ""), print_tree_report)
-    printer(report, picked, as_json=as_json)
-
-
-def _print_text(table: TextTableReport, picked: Picked, *, as_json: bool) -> None:
-    if picked.row_groups or picked.pages:
-        refuse_row_groups()
-    print_text_report(table, picked.columns, as_json=as_json)
-
-
-def _print_parquet(table: TableReport, picked: Picked, *, as_json: bool) -> None:
+    table = report_of(open_table(paths))
+    if table.no_groups is not None:
+        if picked.row_groups or picked.pages:
+            raise error("NOT_SUPPORTED", f"{table.no_groups}; --column NAME can be picked")
+        print_report(table, picked.columns, as_json=as_json)
+        return
     picked.check(table)
     if as_json:
         _print_json(table, picked)
@@ -87,9 +77,6 @@ def _print_parquet(table: TableReport, picked: Picked, *, as_json: bool) -> None
         _print_file(next(table.files()), picked)
     else:
         _print_files(table, picked)
-
-
-_PRINTERS: dict[str, Callable[..., None]] = {"parquet": _print_parquet, "text": _print_text}
 
 
 # ---- JSON ----

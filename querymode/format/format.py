@@ -94,13 +94,6 @@ if TYPE_CHECKING:
         def write(self, frame: Any, file: BinaryIO) -> int:
             """Runs the query; returns how many rows were written."""
 
-    class Report(Protocol):
-        """What `querymode inspect` shows."""
-
-        def tree(self, columns: Sequence[str]) -> dict[str, Any]:
-            """Facts by their names; a fact may be a dict of facts, or a list of dicts with the same names.
-            `columns`: those that somebody wants to see; none: all of them."""
-
     class HasBlob(Protocol):
         @property
         def blob(self) -> bytes: ...

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 
 def report_of(frame: DataFrame) -> Any:
-    """What the format tells of a table as it is now (`Format.report`). Queries and tables in memory have no
-    files to tell of."""
+    """Of a table as it is now; a query, and a table in memory, have no files to tell of."""
     from querymode.format.registry import by_number
 
     with frame._session._call():

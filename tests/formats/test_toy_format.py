@@ -20,6 +20,7 @@ from querymode.cli import main
 from querymode.engine import program
 from querymode.engine.pool import pool
 from querymode.format import registry
+from querymode.format.report import Report, Sheet
 from querymode.plan.nodes import Scan
 from querymode.table.files import FileTable
 from tests.formats import toy_format
@@ -27,7 +28,7 @@ from tests.formats.toy_format import Fragments, Toy, record, write_fragment, wri
 from tests.raises import raises_code
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from querymode import DataFrame
 
@@ -141,28 +142,36 @@ def test_parts_of_a_manifest(frame: DataFrame) -> None:
 def test_inspect(path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A format says what there is to see, and the command line shows it."""
 
-    class Report:
-        def __init__(self, table: FileTable) -> None:
-            self.table = table
+    class ToyReport(Report):
+        no_groups = "toys have no row groups"
 
-        def tree(self, columns: list[str]) -> dict[str, Any]:
-            counts = self.table.cuts.row_counts
-            return {
-                "rows": self.table.row_count,
-                "schema": [{"column": name, "type": str(kind)} for name, kind in self.table.schema],
-                "of the first": {"rows": counts[0], "deleted": True},
-            }
+        def __init__(self, table: FileTable) -> None:
+            self.schema = table.schema
+            self.row_count = table.row_count
+
+        def facts(self) -> Iterator[tuple[str, str]]:
+            yield "", "a toy"
+            yield "rows", f"{self.row_count:,}"
+
+        def sheets(self, columns: Sequence[str]) -> Iterator[Sheet]:
+            rows = [(name, str(kind)) for name, kind in self.schema if not columns or name in columns]
+            yield Sheet("schema", ("column", "type"), (False, False), rows, len(rows))
+
+        def summary_json(self, columns: Sequence[str]) -> dict[str, Any]:
+            return {"rows": self.row_count}
+
+        def files_json(self, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+            yield {"name": "toy"}
 
     assert main(["inspect", str(path)]) == 1
     assert "Toy files cannot be inspected yet" in capsys.readouterr().err
-    monkeypatch.setattr(Toy, "report", lambda self, table: Report(table))
+    monkeypatch.setattr(Toy, "report", lambda self, table: ToyReport(table))
     assert main(["inspect", str(path)]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines[0] == ["rows", f"{len(LEFT):,}"]
-    assert lines[2:5] == [["schema"], ["column", "type"], ["------", "-------"]] and ["x", "float64"] in lines
-    assert lines[-3:] == [["of", "the", "first"], ["rows", "20,000"], ["deleted", "yes"]]
+    assert lines[:2] == [["a", "toy"], ["rows", f"{len(LEFT):,}"]]
+    assert lines[3:5] == [["schema"], ["column", "type"]] and ["x", "float64"] in lines
     assert main(["inspect", "--json", str(path)]) == 0
-    assert json.loads(capsys.readouterr().out)["of the first"] == {"rows": 20_000, "deleted": True}
+    assert json.loads(capsys.readouterr().out) == {"rows": len(LEFT), "files": [{"name": "toy"}]}
     assert main(["inspect", "--pages", str(path)]) == 1
 
 

@@ -20,7 +20,7 @@ from querymode.store.source import Touched
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any, Literal
+    from typing import Any
 
     from querymode.engine.instance import Instance
     from querymode.format.parquet.flat_footer import Chunk, FlatFooter, Span
@@ -113,7 +113,8 @@ class _Records:
 class TableReport:
     """All files of a table."""
 
-    kind: Literal["parquet"] = "parquet"
+    #: Its row groups can be picked (format/report.py).
+    no_groups = None
 
     def __init__(self, table: FileTable) -> None:
         self.schema = table.schema
