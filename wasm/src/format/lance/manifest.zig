@@ -754,7 +754,7 @@ test "claims of many rows take little memory" {
     try testing.expect(counts.len <= (1 << 20) + 2 * fragments.len);
     var total: u64 = 0;
     for (counts) |rows| total += rows;
-    try testing.expectEqual(fragments.len * fragment_rows_max, total);
+    try testing.expectEqual(@as(u64, fragments.len) * fragment_rows_max, total);
 }
 
 test "mutated manifests" {
