@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from querymode import QueryMode
-from querymode.format import registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,19 +21,13 @@ if TYPE_CHECKING:
 
 #: Versions of data files, oldest first, as pylance's `data_storage_version` calls them.
 VERSIONS = ("0.1", "2.0", "2.1", "2.2")
+#: Those that are read. A test says when another one could be here.
+READS = ("2.0", "2.1", "2.2")
 
 
-#: Whether the engine reads pages; switched on here, for all tests at once. Until then schemas and counts are
-#: all that manifests answer, and test_lance_golden.py says when it is time.
-READS_PAGES = False
-
-
-def reads_manifests() -> bool:
-    return any(format.name == "lance" for format in registry.FORMATS)
-
-
-needs_manifests = pytest.mark.skipif(not reads_manifests(), reason="Lance tables are not known yet")
-needs_reader = pytest.mark.skipif(not READS_PAGES, reason="Lance pages are not read yet")
+def skip_unless_read(version: str) -> None:
+    if version not in READS:
+        pytest.skip(f"Lance files {version} are not read yet")
 
 
 def pylance() -> Any:
@@ -56,9 +49,3 @@ def ours(table: pa.Table) -> pa.Table:
 def known_to_pylance(path: Path | str, version: int | str | None = None, **options: Any) -> pa.Table:
     """What pylance reads, as it should come back from us."""
     return ours(pylance().dataset(str(path), version=version).to_table(**options))
-
-
-def skip_unless_read() -> None:
-    """For tests whose other half tries pylance, or manifests."""
-    if not READS_PAGES:
-        pytest.skip("Lance pages are not read yet")

@@ -29,7 +29,6 @@ from tests.corrupt.bombs import HONEST
 from tests.corrupt.lance_child import MEMORY, WAYS, ending
 from tests.corrupt.lance_files import DataFile, is_legacy
 from tests.corrupt.lance_lies import FILES, FRAGMENTS, LIES, PATH, READER_FLAGS, newest, of_manifest
-from tests.lance_tables import needs_reader
 from tests.raises import raises_code
 
 #: Codes of tables that are not what they say.
@@ -64,7 +63,6 @@ def finish(process: subprocess.Popen[str], failures: Path, count: int, timeout: 
 # --- Mutations ----------------------------------------------------------------------------------
 
 
-@needs_reader
 def test_ten_thousand_mutations(tmp_path: Path, safe_wasm: Path) -> None:
     """Half of them by the engine with every check on."""
     builds: list[list[str]] = [[], ["--wasm", str(safe_wasm)]]
@@ -76,7 +74,6 @@ def test_ten_thousand_mutations(tmp_path: Path, safe_wasm: Path) -> None:
         finish(child, tmp_path / str(seed), 5000, 300)
 
 
-@needs_reader
 @pytest.mark.soak
 def test_a_million_mutations(tmp_path: Path, safe_wasm: Path) -> None:
     """Two processes; new inputs each time, whose seeds are printed."""
@@ -148,7 +145,6 @@ def replaced(path: Path, data: bytes) -> None:
     new.replace(path)
 
 
-@needs_reader
 @pytest.mark.parametrize("name", ["fragments_2.2.lance", "fragments_0.1.lance", "deletions_roaring.lance"])
 def test_every_truncation(engine: str, tmp_path: Path, name: str) -> None:
     dataset = copied(name, tmp_path)
@@ -166,7 +162,6 @@ def test_every_truncation(engine: str, tmp_path: Path, name: str) -> None:
     assert ending(tables, dataset, "everything") == "OK"
 
 
-@needs_reader
 @pytest.mark.parametrize("name", ["fragments_2.2.lance", "columns_2.2.lance", "deletions_arrow.lance"])
 def test_files_that_are_gone(tmp_path: Path, name: str) -> None:
     """As after a vacuum in the middle: the error names the version and the file."""
@@ -184,7 +179,6 @@ def test_files_that_are_gone(tmp_path: Path, name: str) -> None:
         path.write_bytes(data)
 
 
-@needs_reader
 def test_a_manifest_that_is_gone(tmp_path: Path) -> None:
     dataset = copied("tags.lance", tmp_path)
     manifests = sorted((dataset / "_versions").glob("*.manifest"))
@@ -201,7 +195,6 @@ def test_a_manifest_that_is_gone(tmp_path: Path) -> None:
 # --- Lies -----------------------------------------------------------------------------------------
 
 
-@needs_reader
 @pytest.mark.parametrize("name", LIES)
 def test_lies(name: str, engine: str, tmp_path: Path) -> None:
     dataset, tell = LIES[name]
@@ -224,7 +217,6 @@ def test_lies_are_told(name: str, tmp_path: Path) -> None:
     assert any(file.read_bytes() != data for file, data in before.items())
 
 
-@needs_reader
 def test_paths_that_lead_elsewhere(tmp_path: Path) -> None:
     """A manifest says where its data files are: in its own folder, or where the session may go."""
     inside, outside = tmp_path / "inside", tmp_path / "outside"
@@ -241,7 +233,6 @@ def test_paths_that_lead_elsewhere(tmp_path: Path) -> None:
         assert caught.value.code in ("ACCESS_DENIED", "INVALID_FORMAT", "QUERY_FAILED"), caught.value
 
 
-@needs_reader
 def test_flags_of_a_time_to_come(tmp_path: Path) -> None:
     for flag in (64, 512, 1024, 2048, 4096, 1 << 40):
         (tmp_path / str(flag)).mkdir()
@@ -251,7 +242,6 @@ def test_flags_of_a_time_to_come(tmp_path: Path) -> None:
             session().table(dataset).to_arrow()
 
 
-@needs_reader
 def test_lies_take_little_memory(tmp_path: Path) -> None:
     """All of them, one after the other in one process: 256 MiB of engine and what Python takes anyway."""
     for number, (dataset, tell) in enumerate(LIES.values()):

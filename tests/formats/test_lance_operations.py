@@ -20,17 +20,7 @@ import pyarrow
 import pytest
 
 from querymode import QueryMode, QueryModeError, col
-from tests.lance_tables import (
-    READS_PAGES,
-    VERSIONS,
-    known_to_pylance,
-    needs_manifests,
-    needs_reader,
-    pylance,
-    reads_manifests,
-    skip_unless_read,
-    table_at,
-)
+from tests.lance_tables import READS, VERSIONS, known_to_pylance, pylance, table_at
 from tests.raises import raises_code
 from tests.same_arrays import assert_same_tables
 
@@ -81,11 +71,10 @@ def check(session: QueryMode, path: Path) -> None:
     for version in (None, *versions_of(path)):
         wanted = known_to_pylance(path, version)
         held = QueryMode.from_arrow(wanted)
-        if reads_manifests():
-            frame = table_at(session, path, version)
-            assert frame.count() == wanted.num_rows
-            assert frame.dtypes() == held.dtypes()
-        if not READS_PAGES:
+        frame = table_at(session, path, version)
+        assert frame.count() == wanted.num_rows
+        assert frame.dtypes() == held.dtypes()
+        if pylance().dataset(str(path), version=version).data_storage_version not in READS:
             continue
         assert_same_tables(frame.to_arrow(), wanted)
         for name in wanted.column_names:
@@ -297,7 +286,6 @@ def test_operation(session: QueryMode, tmp_path: Path, name: str, version: str) 
     dataset = made(tmp_path / "t.lance", version)
     operation(dataset)
     check(session, tmp_path / "t.lance")
-    skip_unless_read()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -314,7 +302,6 @@ def test_one_after_the_other(session: QueryMode, tmp_path: Path, version: str, i
             operation(again(dataset))
     assert len(versions_of(tmp_path / "t.lance")) > 12
     check(session, tmp_path / "t.lance")
-    skip_unless_read()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -323,7 +310,6 @@ def test_row_ids_that_stay(session: QueryMode, tmp_path: Path, version: str) -> 
     for name in ("delete", "update", "append", "merge", "compaction", "update all"):
         OPERATIONS[name][0](again(dataset))
     check(session, tmp_path / "t.lance")
-    skip_unless_read()
 
 
 def test_many_deleted_rows(session: QueryMode, tmp_path: Path) -> None:
@@ -334,13 +320,11 @@ def test_many_deleted_rows(session: QueryMode, tmp_path: Path) -> None:
     for condition in ("n % 10 = 3", "n > 70000 and n < 150000", "n = 199999", "n % 16384 < 2"):
         again(pylance().dataset(str(path))).delete(condition)
     check(session, path)
-    skip_unless_read()
 
 
 # ---- versions, tags ----
 
 
-@needs_manifests
 def test_versions_and_tags(session: QueryMode, tmp_path: Path) -> None:
     path = tmp_path / "t.lance"
     dataset = made(path)
@@ -360,7 +344,6 @@ def test_versions_and_tags(session: QueryMode, tmp_path: Path) -> None:
         assert caught.value.code == "TABLE_NOT_FOUND"
 
 
-@needs_reader
 def test_a_version_stays_and_a_table_does_not(session: QueryMode, tmp_path: Path) -> None:
     path = tmp_path / "t.lance"
     dataset = made(path)
@@ -378,7 +361,6 @@ def test_a_version_stays_and_a_table_does_not(session: QueryMode, tmp_path: Path
     assert session.table(path).to_arrow().to_pydict() == {"other": [1]}
 
 
-@needs_reader
 def test_versions_that_were_cleaned_up(session: QueryMode, tmp_path: Path) -> None:
     path = tmp_path / "t.lance"
     dataset = made(path)
@@ -393,7 +375,6 @@ def test_versions_that_were_cleaned_up(session: QueryMode, tmp_path: Path) -> No
     check(session, path)
 
 
-@needs_reader
 def test_a_shallow_clone(session: QueryMode, tmp_path: Path) -> None:
     """Its manifest says where its files are; a session that may not go there says so."""
     base, clone = tmp_path / "base" / "t.lance", tmp_path / "clone" / "c.lance"
@@ -416,7 +397,6 @@ def test_a_shallow_clone(session: QueryMode, tmp_path: Path) -> None:
         session.table(clone).to_arrow()
 
 
-@needs_reader
 def test_a_dataset_that_was_moved(session: QueryMode, tmp_path: Path) -> None:
     """All of its paths are relative."""
     dataset = made(tmp_path / "t.lance")
@@ -427,7 +407,6 @@ def test_a_dataset_that_was_moved(session: QueryMode, tmp_path: Path) -> None:
     check(session, tmp_path / "other.lance")
 
 
-@needs_reader
 def test_a_table_that_is_made_anew(session: QueryMode, tmp_path: Path) -> None:
     """Numbers of versions begin again: nothing that was kept of the old ones counts."""
     path = tmp_path / "t.lance"
@@ -443,7 +422,6 @@ def test_a_table_that_is_made_anew(session: QueryMode, tmp_path: Path) -> None:
 # ---- every road ----
 
 
-@needs_reader
 def test_sql_and_frames(session: QueryMode, tmp_path: Path) -> None:
     path = tmp_path / "t.lance"
     made(path)
@@ -462,7 +440,6 @@ def test_sql_and_frames(session: QueryMode, tmp_path: Path) -> None:
     assert frame.select("s.x").filter(col("s.x") == 7).rows == [{"s.x": 7}]
 
 
-@needs_reader
 def test_threads_and_memory_change_nothing(tmp_path: Path) -> None:
     path = tmp_path / "t.lance"
     count = 150_000
@@ -495,7 +472,6 @@ for number in range(1, count + 1):
 APPENDS = 60
 
 
-@needs_reader
 def test_every_read_sees_a_whole_version(session: QueryMode, tmp_path: Path) -> None:
     path = tmp_path / "t.lance"
     first = pa.table({"batch": [0] * 10, "place": range(10), "text": ["0"] * 10})
@@ -530,7 +506,6 @@ def test_every_read_sees_a_whole_version(session: QueryMode, tmp_path: Path) -> 
     assert_same_tables(frame.to_arrow(), known_to_pylance(path))
 
 
-@needs_reader
 def test_a_query_keeps_its_version(session: QueryMode, tmp_path: Path) -> None:
     """A stream that has begun goes on over what it began with, whatever is committed meanwhile."""
     path = tmp_path / "t.lance"

@@ -33,7 +33,7 @@ from tests.formats.lance_cases import (
     write,
 )
 from tests.formats.lance_sweep import kinds
-from tests.lance_tables import VERSIONS, needs_reader, pylance
+from tests.lance_tables import VERSIONS, pylance
 from tests.raises import raises_code
 
 pa: Any = pyarrow
@@ -56,7 +56,6 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(tmp_path)
 
 
-@needs_reader
 @pytest.mark.parametrize("case", FEW, ids=str)
 def test_few(session: QueryMode, folder: Path, case: Case) -> None:
     reason = check(session, case, folder, queries=QUERIES_FEW)
@@ -64,7 +63,6 @@ def test_few(session: QueryMode, folder: Path, case: Case) -> None:
         pytest.skip(reason)
 
 
-@needs_reader
 @pytest.mark.soak
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("version", VERSIONS)
@@ -171,7 +169,6 @@ def test_pylance_does_not_write(tmp_path: Path, name: str) -> None:
             )
 
 
-@needs_reader
 def test_files_of_a_version_to_come(session: QueryMode, tmp_path: Path) -> None:
     pylance().write_dataset(pa.table({"c": [1]}), str(tmp_path / "t.lance"), data_storage_version="2.3")
     with raises_code("NOT_SUPPORTED", match=r"2\.3"):
