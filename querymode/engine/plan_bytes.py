@@ -10,6 +10,7 @@ import struct
 
 from querymode import _abi
 from querymode._abi import ExpressionTag, JoinKind, JoinSide, NodeTag
+from querymode._call import claim
 from querymode.errors import error
 from querymode.expr.literals import encode_text, encode_value
 from querymode.types import encode_type
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from querymode.types import DataType
 
+#: Larger plans are counted with the call's memory: they hold long constants, or very many.
+_SIZE_CLAIMED = 1 << 16
 _HEAD = struct.Struct("<IIH")
 #: More rows than there are.
 UNLIMITED = (1 << 64) - 1
@@ -32,6 +35,9 @@ def encode_plan(
     head = _HEAD.pack(_abi.PLAN_MAGIC, _abi.VERSION, build_count) + bytes(4 * build_count)
     inputs = b"".join(encode_name(name) + encode_type(data_type) for name, data_type in fields)
     counts = len(fields).to_bytes(2, "little"), len(steps).to_bytes(2, "little")
+    size = sum(map(len, steps))
+    if size > _SIZE_CLAIMED:
+        claim(2 * size, "the plan")  # the steps, and all of them together
     return head + counts[0] + inputs + counts[1] + b"".join(steps)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 
 from querymode._abi import TimeUnit, TypeTag
+from querymode._call import claim
 from querymode.errors import error
 from querymode.expr.intervals import fits, parts
 from querymode.types import (
@@ -361,6 +362,27 @@ def encode_value(stored: object, data_type: DataType) -> bytes:
     if stored is None:
         return head + b"\x01"
     return head + b"\x00" + encode_stored(stored, data_type)
+
+
+def value_pieces(stored: object, data_type: DataType) -> tuple[bytes, ...]:
+    """The same in pieces: a long text or binary is not copied."""
+    if (
+        isinstance(stored, bytes)
+        and len(stored) > CONSTANT_SIZE_CLAIMED
+        and data_type.tag != TypeTag.FIXED_BINARY
+    ):
+        return encode_type(data_type) + b"\x00" + len(stored).to_bytes(4, "little"), stored
+    return (encode_value(stored, data_type),)
+
+
+#: Texts and binaries of more bytes than these are counted with the call's memory.
+CONSTANT_SIZE_CLAIMED = 1 << 16
+
+
+def claim_constant(value: object, copies: int = 1) -> None:
+    """Counts the copies that are about to be made of a constant, if it is a long one."""
+    if isinstance(value, (str, bytes, bytearray)) and len(value) > CONSTANT_SIZE_CLAIMED:
+        claim(copies * len(value), "a long constant")
 
 
 def encode_stored(stored: object, data_type: DataType) -> bytes:

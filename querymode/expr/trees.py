@@ -78,6 +78,8 @@ def parts_once(*expressions: Expr) -> Iterator[Expr]:
 
 def tree_size(expression: Expr) -> int:
     """How many parts it has, where one that stands in several places counts every time."""
+    if not expression.OPERANDS:  # most often, and a walk would take longer
+        return 1
     sizes: dict[int, int] = {}
     waiting = [expression]
     while waiting:
@@ -100,6 +102,8 @@ _WRITTEN_SIZE = 100
 
 def claim_written(expression: Expr) -> None:
     """Counts the memory that an expression takes where all that it repeats is written out."""
+    if not expression.OPERANDS:
+        return
     size = tree_size(expression)
     if size > _WRITTEN_MAX:
         raise error(

@@ -31,6 +31,8 @@ def constant_batch(node: Node) -> bytes | None:
     for (name, data_type), values in zip(node.schema, columns, strict=True):
         if any(value is not None and literals.fit(value, data_type) is None for value in values):
             return None
+        for value in values:
+            literals.claim_constant(value, 3)  # as it is stored, in its column, and in the answer
         made.append(_encoded(name, data_type, constant_column(data_type, values)))
     return encode_columnar_batch(ColumnarBatch(made, len(columns[0]) if columns else 0))
 

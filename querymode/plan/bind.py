@@ -277,6 +277,7 @@ class _Binder:
     def literal(self, node: Literal, depth: int) -> Bound:
         value = literals.plain(node.value)
         data_type = literals.natural_type(value) if node.type is None else node.type
+        literals.claim_constant(value)
         stored = literals.fit(value, data_type)
         if stored is None and value is not None:
             raise error("INVALID_FILTER", f"{value!r} cannot be held as {data_type}")
@@ -495,7 +496,7 @@ def _ends_in_escape(pattern: str, escape: str) -> bool:
 
 def constant_of(value: object, stored: object, data_type: DataType, shown: Shown) -> Bound:
     """Its value is what is stored from now on: a text that became a date is no text any more."""
-    wire = (_LITERAL, literals.encode_value(stored, data_type))
+    wire = (_LITERAL, *literals.value_pieces(stored, data_type))
     if isinstance(stored, float):
         value = stored
     elif isinstance(value, str) and data_type != UTF8:

@@ -75,6 +75,8 @@ def plan_key(text: object, parameters: object) -> Hashable | None:
         return None
     if any(type(value) not in _PLAIN for _, value in pairs):
         return None
+    if any(isinstance(value, (str, bytes)) and len(value) > TEXT_SIZE_MAX for _, value in pairs):
+        return None
     # 1 and True are equal, and 0.0 and -0.0, but they are not the same constants.
     return (text, *((name, type(value), repr(value)) for name, value in pairs))
 

@@ -162,6 +162,7 @@ def integer(value: int) -> Literal | None:
 def parameter(value: object) -> Literal:
     """A value from Python."""
     value = literals.plain(value)
+    literals.claim_constant(value)
     if isinstance(value, int) and not isinstance(value, bool):
         found = integer(value)
         if found is not None:

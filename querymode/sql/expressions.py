@@ -13,6 +13,7 @@ from querymode._abi import ArithmeticOp, CompareOp
 from querymode._call import check
 from querymode.errors import QueryModeError
 from querymode.expr.nodes import (
+    TERMS_MAX,
     And,
     Arithmetic,
     Between,
@@ -33,6 +34,7 @@ from querymode.expr.nodes import (
     Or,
     in_values,
     joined,
+    too_many_terms,
 )
 from querymode.expr.trees import columns_in, parts_of
 from querymode.sql import calls, constants, intervals
@@ -466,6 +468,10 @@ class Translator:
         values = self.binder.list_at(node.expressions[0]) if len(node.expressions) == 1 else None
         if values is not None:
             return self._in_values(self._beside(self.translate(node.this), float in values.kinds), values)
+        if len(node.expressions) > TERMS_MAX and any(
+            isinstance(item, (exp.Binary, exp.Column)) for item in node.expressions
+        ):
+            raise self.text.located(too_many_terms(len(node.expressions)), node.this)
         items = [self.translate(item) for item in node.expressions]
         value, *items = self.fitted([self.translate(node.this), *items])
         bare = [item.value if isinstance(item, Literal) else item for item in items]

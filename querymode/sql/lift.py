@@ -11,10 +11,11 @@ import re
 from decimal import Decimal
 
 from querymode._call import check, claim
-from querymode.expr.nodes import LONG
+from querymode.expr.nodes import LONG, Literal
 from querymode.expr.value_list import ValueList, claim_values
 from querymode.sql import constants
 from querymode.sql.scan import after_blanks, end_of_in
+from querymode.types import DATE
 
 #: Shorter texts hold no list that is worth it.
 _TEXT_SIZE_MIN = 2048
@@ -27,12 +28,15 @@ _NUMBER_SIZE_MAX = 28
 #: kilobyte of nodes, of what they become, and of where they stand.
 _TOKEN_SIZE = 1300
 _TOKENS_CLAIMED = 1024
+#: The text itself, its tokens, and what is made of their texts.
+_COPIES = 3
 #: Roughly, and never far too many: what is quoted is one.
 _COUNTED = re.compile(r"""\w++|'[^']*+'|"[^"]*+"|--[^\n\r]*+|[^\w\s]""")
 
 _BLANK = r"(?:\s++|--[^\n\r]*+[\n\r]|/\*(?:[^*/]++|\*(?!/)|/(?!\*))*+\*/)*+"
 _TEXT = r"'(?:[^']++|'')*+'"
-_VALUE = rf"(?:-?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?|{_TEXT}|[nN][uU][lL][lL])"
+_DATE = rf"[dD][aA][tT][eE]\s*+{_TEXT}"
+_VALUE = rf"(?:{_DATE}|-?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?|{_TEXT}|[nN][uU][lL][lL])"
 _INTEGERS = re.compile(rf"(?:\s*+-?\d{{1,18}}+\s*+,){{1,{_CHUNK}}}+", re.ASCII)
 _TEXTS = re.compile(rf"(?:\s*+{_TEXT}\s*+,){{1,{_CHUNK}}}+")
 _VALUES = re.compile(rf"(?:{_BLANK}{_VALUE}{_BLANK},){{1,{_CHUNK}}}+", re.ASCII)
@@ -48,7 +52,7 @@ def lift(sql: str) -> tuple[str, dict[int, ValueList]]:
         return sql, lists
     kept: list[str] = []
     position = copied = 0
-    claim(len(sql), "the text of the statement")
+    claim(_COPIES * len(sql), "the text of the statement")
     while (end := end_of_in(sql, position, lambda start, end: _claim_tokens(sql, start, end))) is not None:
         check()
         open_ = after_blanks(sql, end)
@@ -110,12 +114,21 @@ def _chunk(sql: str, position: int) -> tuple[list[object], int] | None:
         return None
 
 
+def _date(text: str) -> object:
+    found = constants.text_as(text, DATE)
+    if not isinstance(found, Literal):
+        raise ValueError(text)
+    return found.value
+
+
 def _value(text: str) -> object:
     """What the parser's literal would be. ValueError: that is for the parser to say."""
     if text[0] == "'":
         return text[1:-1].replace("''", "'")
     if text[0] in "nN":
         return None
+    if text[0] in "dD":
+        return _date(text[text.index("'") + 1 : -1])
     if len(text) > _NUMBER_SIZE_MAX:
         raise ValueError(text)
     if "." in text and "e" not in text and "E" not in text:

@@ -27,15 +27,20 @@ class Field:
 class Relation:
     """A table of a FROM under its alias."""
 
-    __slots__ = ("alias", "fields")
+    __slots__ = ("_by_name", "alias", "fields")
 
     def __init__(self, alias: str, fields: Sequence[Field]) -> None:
         self.alias = alias
-        self.fields = list(fields)
+        self.fields = tuple(fields)
+        #: Made when somebody looks for a name: a table of thousands of columns is asked for many.
+        self._by_name: dict[str, list[Field]] | None = None
 
     def find(self, name: str) -> list[Field]:
-        folded = name.casefold()
-        return [field for field in self.fields if field.name.casefold() == folded]
+        if self._by_name is None:
+            self._by_name = {}
+            for field in self.fields:
+                self._by_name.setdefault(field.name.casefold(), []).append(field)
+        return self._by_name.get(name.casefold(), [])
 
 
 class Ambiguous(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from decimal import Decimal
 
 from sqlglot import exp
@@ -200,14 +201,14 @@ class SelectBinder:
         """What EXCLUDE names. A column of USING goes if all the columns that it stands for do."""
         given = {_dotted(part): part for part in node.args.get("except_") or ()}
         found: dict[str, exp.Expr] = {}
+        shown_as = Counter(field.name.casefold() for _, field in fields) if given else Counter[str]()
         for spelling, part in given.items():
             table, _, name = spelling.rpartition(".")
             owners = {_spellings(one, one.find(name)[0])[1] for one in self.scope.relations if one.find(name)}
-            shown = sum(field.name.casefold() == name for _, field in fields)
             if (
                 not table
                 or spelling not in owners
-                or shown == len(owners)
+                or shown_as[name] == len(owners)
                 or fields is not self.scope.visible
             ):
                 found[spelling] = part
