@@ -76,10 +76,19 @@ def parts_once(*expressions: Expr) -> Iterator[Expr]:
                 waiting += reversed(tuple(parts_of(part)))
 
 
+#: Parts that are counted one by one, as a tree.
+_SMALL = 64
+
+
 def tree_size(expression: Expr) -> int:
     """How many parts it has, where one that stands in several places counts every time."""
-    if not expression.OPERANDS:  # most often, and a walk would take longer
-        return 1
+    waiting = [expression]
+    for count in range(_SMALL):  # most often, and nothing has to be looked up
+        if not waiting:
+            return count
+        part = waiting.pop()
+        if part.OPERANDS:
+            waiting += parts_of(part)
     sizes: dict[int, int] = {}
     waiting = [expression]
     while waiting:
@@ -127,12 +136,25 @@ def columns_of(expression: Expr, into: set[str]) -> None:
     if isinstance(expression, Column):  # most often, and a walk would take longer
         into.add(expression.name)
     else:
-        into.update([part.name for part in parts_once(expression) if isinstance(part, Column)])
+        into.update(_columns(expression))
 
 
 def reads_columns(expression: Expr) -> bool:
     """Whether there is any column in it; else it has the same value for every row."""
-    return any(isinstance(part, Column) for part in parts_once(expression))
+    return any(True for _ in _columns(expression))
+
+
+def _columns(expression: Expr) -> Iterator[str]:
+    """The names of its columns. Not by parts_once, which takes twice as long: everybody asks for columns."""
+    waiting = [expression]
+    seen: set[int] = set()
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Column):
+            yield part.name
+        elif part.OPERANDS and id(part) not in seen:
+            seen.add(id(part))
+            waiting += parts_of(part)
 
 
 def conjuncts(predicate: Expr) -> list[Expr]:

@@ -111,7 +111,7 @@ class Bound:
     `is_fixed`: a constant that was cast; others take the type of what they stand beside.
     """
 
-    __slots__ = ("_shown", "_wire", "is_fixed", "is_literal", "parts", "type", "value", "wire_size")
+    __slots__ = ("_parts", "_shown", "_size", "_wire", "is_fixed", "is_literal", "type", "value")
 
     def __init__(
         self,
@@ -123,15 +123,8 @@ class Bound:
     ) -> None:
         self.type = data_type
         self._wire = wire
-        #: Bytes of the wire, and how many expressions they hold.
-        self.wire_size = self.parts = 0
-        for piece in (wire,) if isinstance(wire, bytes) else wire:
-            if isinstance(piece, bytes):
-                self.wire_size += len(piece)
-            else:
-                self.wire_size += piece.wire_size
-                self.parts += piece.parts
-        self.parts += 1
+        #: Bytes of the wire, and how many expressions they hold; -1: nobody asked.
+        self._size = self._parts = -1
         self._shown = shown
         self.value = value
         self.is_literal = is_literal
@@ -140,27 +133,41 @@ class Bound:
     @property
     def wire(self) -> bytes:
         if not isinstance(self._wire, bytes):
+            if self._size < 0:
+                self._measure()
             self._wire = self._made_wire()
         return self._wire
 
+    def _measure(self) -> None:
+        size, parts = 0, 1
+        for piece in (self._wire,) if isinstance(self._wire, bytes) else self._wire:
+            if isinstance(piece, bytes):
+                size += len(piece)
+            else:
+                if piece._size < 0:
+                    piece._measure()
+                size += piece._size
+                parts += piece._parts
+        self._size, self._parts = size, parts
+
     def _made_wire(self) -> bytes:
-        if self.wire_size <= _WIRE_KEPT:
+        if self._size <= _WIRE_KEPT:
             assert isinstance(self._wire, tuple)
             return b"".join([piece if isinstance(piece, bytes) else piece.wire for piece in self._wire])
-        if self.parts > PARTS_MAX:
+        if self._parts > PARTS_MAX:
             raise error(
                 "NOT_SUPPORTED",
-                f"an expression has {self.parts:,} parts, with all that it repeats; "
+                f"an expression has {self._parts:,} parts, with all that it repeats; "
                 f"{PARTS_MAX:,} is the most. Compute it in several steps",
             )
-        claim(self.wire_size, "an expression")
+        claim(self._size, "an expression")
         pieces: list[bytes] = []
         waiting: list[bytes | Bound] = [self]
         while waiting:
             piece = waiting.pop()
             if isinstance(piece, bytes):
                 pieces.append(piece)
-            elif isinstance(piece._wire, bytes) or piece.wire_size <= _WIRE_KEPT:
+            elif isinstance(piece._wire, bytes) or piece._size <= _WIRE_KEPT:
                 pieces.append(piece.wire)
             else:
                 waiting += reversed(piece._wire)
