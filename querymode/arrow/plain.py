@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 _PIECE_ROWS = 1 << 20
 #: What a piece may come to; a row that is larger is one.
 _PIECE_SIZE = 16 << 20
+#: What is joined at once while nobody looks at the clock.
+_CONCATENATED_MAX = 128 << 20
+_POLL_SECONDS = 0.02
 #: What the arrays of a piece take beside their values.
 _PIECE_OVERHEAD = 2048
 #: Dictionaries that are kept while the chunks of a column come by, which mostly share one.
@@ -64,15 +67,34 @@ def plain_column(name: str, chunks: Any, target: ArrowType) -> Any:
         ) from cause
 
 
-def plain_chunks(name: str, given: Array) -> Any:
-    """The same of an array or a chunked one, whatever its type; itself where there is nothing to do."""
+def cast_array(name: str, given: Array, target: ArrowType) -> Array:
+    """An array or a chunked one that has been checked, as one array of a plain type."""
     import pyarrow as pa
 
-    target = plain_type(given.type)
-    if target == given.type:
+    if _stands_for_more(given.type):
+        chunks = given if isinstance(given, pa.ChunkedArray) else pa.chunked_array([given])
+        given = plain_column(name, chunks, plain_type(given.type))
+    if isinstance(given, pa.ChunkedArray):
+        if given.num_chunks > 1:
+            claim(given.nbytes, f"joining the chunks of {name!r}")
+        given = given.combine_chunks()
+    if given.type == target:
         return given
-    chunks = given if isinstance(given, pa.ChunkedArray) else pa.chunked_array([given])
-    return plain_column(name, chunks, target)
+    claim(int(len(given) * fixed_size(target)), f"{name!r} as {target}")
+    return given.cast(target)
+
+
+def _stands_for_more(kind: ArrowType) -> bool:
+    """Whether the values may take more than the array does."""
+    from pyarrow import types as kinds
+
+    return (
+        kinds.is_dictionary(kind)
+        or kinds.is_run_end_encoded(kind)
+        or kinds.is_string_view(kind)
+        or kinds.is_binary_view(kind)
+        or (kinds.is_nested(kind) and not kinds.is_union(kind) and plain_type(kind) != kind)
+    )
 
 
 def _shortened(kind: ArrowType) -> str:
@@ -249,9 +271,18 @@ class Part:
         import numpy as np
 
         claim(8 * self.count, "measuring Arrow data")
-        if self.row_size is not None:
-            return np.full(self.count, self.row_size)
-        return self._row_sizes()
+        if self.count <= _PIECE_ROWS:
+            return self._row_sizes() if self.row_size is None else np.full(self.count, self.row_size)
+        found = np.empty(self.count)
+        for start, piece in self.pieces():
+            found[start : start + piece.count] = piece.row_sizes()
+        return found
+
+    def pieces(self) -> Iterator[tuple[int, Part]]:
+        """With the row that each begins at."""
+        for start in range(0, self.count, _PIECE_ROWS):
+            check()
+            yield start, self.cut(start, min(_PIECE_ROWS, self.count - start))
 
     def _row_sizes(self) -> Numbers:
         raise NotImplementedError
@@ -269,18 +300,18 @@ class Part:
 
     def _in_pieces(self, make: Callable[[Part], Array]) -> Array:
         """One array of what `make` makes of a piece."""
-        import pyarrow as pa
 
-        if self.count <= _PIECE_ROWS:
+        size = int(self.size(copied=True))
+        if self.count <= _PIECE_ROWS and size <= _PIECE_SIZE:
             return make(self)
+        rows = max(1, min(_PIECE_ROWS, self.count * _PIECE_SIZE // max(size, 1)))
         # The pieces stand beside what they are joined to.
-        claim(int(self.size(copied=True)), "joining Arrow data")
-        claim(_PIECE_OVERHEAD * (self.count // _PIECE_ROWS), "joining Arrow data")
+        claim(size + _PIECE_OVERHEAD * (self.count // rows), "joining Arrow data")
         made = []
-        for start in range(0, self.count, _PIECE_ROWS):
+        for start in range(0, self.count, rows):
             check()
-            made.append(make(self.cut(start, min(_PIECE_ROWS, self.count - start))))
-        return pa.concat_arrays(made)
+            made.append(make(self.cut(start, min(rows, self.count - start))))
+        return _concatenated(made, size)
 
 
 class _Parts:
@@ -354,8 +385,14 @@ class _Whole:
 
     def sums(self) -> Numbers:
         """The bytes before each row, and of all."""
+        import numpy as np
+
         if self._sums is None:
-            self._sums = _sums(self.part.row_sizes())
+            claim(8 * self.part.count, "measuring Arrow data")
+            sums = np.zeros(self.part.count + 1)
+            for start, piece in self.part.pieces():
+                sums[start + 1 : start + 1 + piece.count] = sums[start] + np.cumsum(piece.row_sizes())
+            self._sums = sums
         return self._sums
 
 
@@ -536,7 +573,7 @@ class _ListViews(Part):
         begins, sizes = self._begins()
         sums = self._items.sums()
         begins = np.where(sizes > 0, begins, 0)
-        found: Numbers = sums[begins + sizes] - sums[begins] + sizes
+        found: Numbers = np.maximum(sums[begins + sizes] - sums[begins], sizes)
         return found
 
     def _row_sizes(self) -> Numbers:
@@ -544,7 +581,6 @@ class _ListViews(Part):
 
     def _plain(self) -> Array:
         import numpy as np
-        import pyarrow as pa
 
         begins, sizes = self._begins()
         offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
@@ -552,14 +588,42 @@ class _ListViews(Part):
         # Views of text cannot be taken from, so the items are made plain before.
         items = self._items.plain()
         total = int(offsets[-1])
-        if total > _PIECE_ROWS:
-            claim(int(self.size(copied=True)), "joining Arrow data")
+        size = int(self.size(copied=True))
+        rows = max(1, min(_PIECE_ROWS, total * _PIECE_SIZE // max(size, 1)))
+        if total > rows:
+            claim(size + _PIECE_OVERHEAD * (total // rows), "joining Arrow data")
         found = []
-        for start in range(0, max(total, 1), _PIECE_ROWS):
+        for start in range(0, max(total, 1), rows):
             check()
-            found.append(items.take(_places(begins, offsets, start, min(start + _PIECE_ROWS, total))))
-        child = found[0] if len(found) == 1 else pa.concat_arrays(found)
-        return _list_of(self, offsets, child)
+            found.append(items.take(_places(begins, offsets, start, min(start + rows, total))))
+        return _list_of(self, offsets, found[0] if len(found) == 1 else _concatenated(found, size))
+
+
+def _concatenated(pieces: list[Array], size: int) -> Array:
+    """Of so many bytes. That cannot be interrupted, so whoever waits for much of it can leave it behind."""
+    import pyarrow as pa
+
+    if size <= _CONCATENATED_MAX:
+        return pa.concat_arrays(pieces)
+    from threading import Thread
+
+    made: list[Array | BaseException] = []
+
+    def concatenate() -> None:
+        try:
+            made.append(pa.concat_arrays(pieces))
+        except BaseException as failure:
+            made.append(failure)
+
+    worker = Thread(target=concatenate, name="querymode-arrow", daemon=True)
+    worker.start()
+    while worker.is_alive():
+        check()
+        worker.join(_POLL_SECONDS)
+    (found,) = made
+    if isinstance(found, BaseException):
+        raise found
+    return found
 
 
 def _places(begins: Numbers, offsets: Numbers, start: int, end: int) -> Numbers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from querymode.arrow.checks import check_array
+from querymode.arrow.plain import cast_array
 from querymode.arrow.to_arrow import arrow_schema, record_batches
 from querymode.errors import QueryModeError, error
 from querymode.execute.batch import drop_batches
@@ -54,10 +55,9 @@ def _called(schema: Schema, end: Called, rows: pyarrow.RecordBatch) -> pyarrow.R
     if isinstance(answer, pyarrow.Table | pyarrow.RecordBatch):
         _check_answer(answer)
     if isinstance(answer, pyarrow.Table):
-        answer = answer.combine_chunks().to_batches()[0] if answer.num_rows else None
-        if answer is None:
+        if not answer.num_rows:
             return pyarrow.RecordBatch.from_pylist([], schema=arrow_schema(schema))
-    if not isinstance(answer, pyarrow.RecordBatch):
+    elif not isinstance(answer, pyarrow.RecordBatch):
         raise error(
             "SCHEMA_MISMATCH", f"the function of map_batches gave {type(answer).__name__}, not a RecordBatch"
         )
@@ -69,7 +69,10 @@ def _called(schema: Schema, end: Called, rows: pyarrow.RecordBatch) -> pyarrow.R
         )
     try:
         return pyarrow.RecordBatch.from_arrays(
-            [array.cast(field.type) for array, field in zip(answer.columns, wanted, strict=True)],
+            [
+                cast_array(field.name, array, field.type)
+                for array, field in zip(answer.columns, wanted, strict=True)
+            ],
             schema=wanted,
         )
     except pyarrow.ArrowMemoryError:

@@ -27,7 +27,16 @@ class ComputedColumn:
     def __call__(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         import pyarrow
 
-        values = self._array(self._called(batch))
+        given = self._called(batch)
+        if isinstance(given, pyarrow.Array | pyarrow.ChunkedArray):
+            self._check_count(given, batch)  # before it is made plain
+        values = self._array(given)
+        self._check_count(values, batch)
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        columns[self.name] = values
+        return pyarrow.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+    def _check_count(self, values: Any, batch: pyarrow.RecordBatch) -> None:
         if len(values) != batch.num_rows:
             raise error(
                 "SCHEMA_MISMATCH",
@@ -35,9 +44,6 @@ class ComputedColumn:
                 f"for {batch.num_rows} rows",
                 column=self.name,
             )
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        columns[self.name] = values
-        return pyarrow.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
     def _called(self, batch: pyarrow.RecordBatch) -> Any:
         try:
@@ -55,6 +61,7 @@ class ComputedColumn:
         import pyarrow
 
         from querymode.arrow.checks import check_array
+        from querymode.arrow.plain import cast_array
         from querymode.arrow.to_arrow import arrow_type
 
         target = arrow_type(self.data_type)
@@ -62,11 +69,9 @@ class ComputedColumn:
             # What is cast here; the rest is checked with all columns.
             check_array(given, self.name)
         try:
-            if isinstance(given, pyarrow.ChunkedArray):
-                given = given.combine_chunks()
-            if not isinstance(given, pyarrow.Array):
+            if not isinstance(given, pyarrow.Array | pyarrow.ChunkedArray):
                 return pyarrow.array(given, type=target)
-            return given if given.type == target else given.cast(target)
+            return cast_array(self.name, given, target)
         except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as failure:
             raise error(
                 "SCHEMA_MISMATCH",

@@ -14,12 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from querymode import types
+from querymode import QueryMode, types
 from querymode._abi import CHUNK_ROWS, TimeUnit, TypeTag
 from querymode.arrow import plain
 from querymode.arrow import to_arrow as out_module
 from querymode.arrow.to_arrow import arrow_schema, arrow_type, to_arrow
-from querymode.errors import InvalidFormatError, NotSupportedError, SchemaMismatchError
+from querymode.errors import (
+    InvalidFormatError,
+    MemoryExceededError,
+    NotSupportedError,
+    SchemaMismatchError,
+)
 from querymode.qmcb import ColumnarBatch, ColumnarColumn, decode_columnar_batch, encode_columnar_batch
 from querymode.schema import Schema
 from querymode.table import from_arrow as arrow
@@ -773,3 +778,54 @@ def test_import_is_cheap() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "set()"
+
+
+# ---- what is nested, and what stands for more than it takes ----
+
+
+def _deep(depth: int) -> Any:
+    kind: Any = pa.int64()
+    for _ in range(depth):
+        kind = pa.list_(kind)
+    return kind
+
+
+@pytest.mark.parametrize("depth", [33, 100, 200, 2000])
+def test_types_that_are_nested_too_deep(depth: int) -> None:
+    with pytest.raises(NotSupportedError, match="deep, no deeper"):
+        from_arrow(pa.table({"c": pa.nulls(1, _deep(depth))}))
+
+
+def test_every_piece_is_made_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With pieces of a few rows, and of a few bytes, there are the same values in the same order."""
+    for rows, size in ((3, 1 << 20), (1 << 20, 7), (2, 1)):
+        monkeypatch.setattr(plain, "_PIECE_ROWS", rows)
+        monkeypatch.setattr(plain, "_PIECE_SIZE", size)
+        monkeypatch.setattr(plain, "_CONCATENATED_MAX", size)
+        for array in ARRAYS.values():
+            for given in (array, array.slice(1), pa.chunked_array([array, array.slice(2)])):
+                chunks = given.chunks if isinstance(given, pa.ChunkedArray) else [given]
+                wanted = [value for chunk in chunks for value in arrow_values(chunk)]
+                assert table_values(from_arrow(pa.table({"c": given}))) == wanted
+
+
+def test_what_is_measured_is_what_is_made() -> None:
+    for name, array in ARRAYS.items():
+        many = pa.concat_arrays([array] * 200) if not name.startswith(("run", "ext")) else array
+        part = plain._Parts(False).of(many)
+        made = part.plain()
+        bits = len(many) * 2 + 200
+        assert made.nbytes <= part.size(copied=True) + bits, name
+        assert part.size() <= part.size(copied=True), name
+        assert abs(part.row_sizes().sum() - part.size(copied=True)) <= 1 + part.size(copied=True) / 10, name
+
+
+def test_what_functions_give_back_is_counted_too() -> None:
+    session = QueryMode.local(memory="64MiB")
+    one = session.from_json([{"row": 1}])
+    runs: Any = pa.RunEndEncodedArray.from_arrays(pa.array([2_000_000_000], pa.int32()), pa.array([1]))
+    batch = pa.RecordBatch.from_arrays([runs], names=["a"])
+    with pytest.raises(MemoryExceededError):
+        one.map_batches(lambda _: batch, pa.schema([("a", pa.int64())])).collect()
+    with pytest.raises(SchemaMismatchError, match="2000000000 values"):
+        one.computed("a", lambda _: runs, "int64").collect()
