@@ -11,6 +11,7 @@ What holds for every source:
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from contextlib import suppress
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 #: How often a `cancelled` function is asked while nothing else happens.
 _POLL_SECONDS = 0.05
-#: socket.SHUT_RDWR, without loading that module for local files.
-_SHUT_RDWR = 2
 
 
 class ReadCancelled(Exception):
@@ -145,9 +144,13 @@ class Reading:
             before.close()
 
     def hang_up(self) -> None:
+        import socket  # it is there already, or there would be no connection
+
         for connection in self._sockets.values():
             with suppress(OSError):  # the other side was faster
-                connection.shutdown(_SHUT_RDWR)
+                # Reset when it is closed: who still sends, with nobody to read it, would hear of it late.
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Writing:

@@ -233,6 +233,11 @@ def drip_many_heads(exchange: Exchange) -> None:
         exchange.connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
+def flood_heads(exchange: Exchange) -> None:
+    while True:  # until the other side hangs up, which is an OSError
+        exchange.connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)
+
+
 def stall(exchange: Exchange) -> None:
     exchange.stall()
 
@@ -290,6 +295,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "drip-head": drip_head,
     "drip-status": drip_status,
     "drip-many-heads": drip_many_heads,
+    "flood-heads": flood_heads,
     "drip-chunks": drip_chunks,
     "drip-redirects": drip_redirects,
     "stall": stall,

@@ -102,6 +102,7 @@ SLOW = [
     "drip-head",
     "drip-status",
     "drip-many-heads",
+    "flood-heads",
     "drip-chunks",
     "stall",
     "stall-inside",
