@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from querymode._abi import TextFormat
 from querymode._call import check, claim
 from querymode.engine.text_options import text_options
@@ -12,8 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-#: Of rows that become JSON, how many at a time.
+#: Of rows that become JSON, how many at a time; fewer where they are long.
 _CHUNK_ROWS = 1024
+_CHUNK_SIZE = 1 << 20
+#: What Python itself refuses to write unless it is told otherwise: time grows with the square of the digits.
+_DIGITS_MAX = 4300
+_BITS_MAX = int(_DIGITS_MAX * 3.3219280948873623)
 #: What the memory is for, in errors.
 _TEXT = "the text"
 
@@ -47,18 +53,38 @@ def _dumped(rows: Iterable[Mapping[str, Any]]) -> bytes:
     encode = json.JSONEncoder(default=_plain, ensure_ascii=False).encode
     lines = []
     chunk: list[Any] = []
+    chunk_rows = 1
+    is_unlimited = not 0 < sys.get_int_max_str_digits() <= _DIGITS_MAX
     for position, row in enumerate(rows):
         if not isinstance(row, Mapping):
             kind = type(row).__name__
             raise error("INVALID_FORMAT", f"from_json takes a list of dicts, but row {position} is {kind}")
         chunk.append(dict(row))
-        if len(chunk) == _CHUNK_ROWS:
+        if is_unlimited:
+            _check_integers(chunk[-1])
+        if len(chunk) >= chunk_rows:
             lines.append(_dumped_chunk(chunk, encode))
+            fitting = chunk_rows * _CHUNK_SIZE // max(len(lines[-1]), 1)
+            chunk_rows = max(1, min(_CHUNK_ROWS, 2 * chunk_rows, fitting))
             chunk.clear()
     if chunk or not lines:
         lines.append(_dumped_chunk(chunk, encode))
     claim(sum(map(len, lines)), _TEXT)
     return b"[%b]" % b",".join(lines)
+
+
+def _check_integers(row: dict[str, Any]) -> None:
+    """Of any depth; what holds itself is refused where it is written."""
+    waiting: list[Any] = [row]
+    known: set[int] = set()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, int):
+            if value.bit_length() > _BITS_MAX:
+                raise error("INVALID_FORMAT", f"from_json: an integer has more than {_DIGITS_MAX} digits")
+        elif isinstance(value, (dict, list, tuple)) and id(value) not in known:
+            known.add(id(value))
+            waiting += value.values() if isinstance(value, dict) else value
 
 
 def _dumped_chunk(rows: list[Any], encode: Callable[[object], str]) -> bytes:

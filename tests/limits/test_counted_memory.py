@@ -91,6 +91,21 @@ def test_rows_have_a_deadline() -> None:
     assert time.monotonic() - started < 1
 
 
+@pytest.mark.alone
+def test_integers_without_end_are_refused_at_once() -> None:
+    setup = "import sys\nsys.set_int_max_str_digits(0)\nrows = [{'a': [{'b': 10**100_000}]}] * 100"
+    answer = ask("qm.from_json(rows)", memory="64MiB", setup=setup, timeout=3)
+    assert answer["code"] == "INVALID_FORMAT"
+    assert answer["seconds"] < 0.5
+
+
+@pytest.mark.alone
+def test_long_rows_are_written_a_few_at_a_time() -> None:
+    answer = ask("qm.from_json([{'a': text}] * 1000)", memory="64MiB", setup="text = 'x' * 10_000_000")
+    assert answer["code"] == "MEMORY_EXCEEDED"
+    assert answer["grown"] < 64 * MIB + SLACK
+
+
 def test_text_within_the_memory() -> None:
     answer = ask(
         "assert qm.from_csv(text).count() == 1_000_000",
