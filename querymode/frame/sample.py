@@ -30,6 +30,8 @@ def sample(frame: DataFrame, count: int, seed: object) -> DataFrame:
 
     frame = frame._with(pinned(frame._node))
     total = frame.count()
+    if count >= total:
+        return frame._with(_held(frame, frame.to_arrow()))
     places = sorted(Random(seed).sample(range(total), min(count, total)))
     return frame._with(_in_memory(frame, places, total))
 
@@ -38,7 +40,6 @@ def _in_memory(frame: DataFrame, places: list[int], total: int) -> Node:
     import pyarrow
 
     from querymode.arrow.to_arrow import arrow_schema
-    from querymode.table.from_arrow import from_checked
 
     few = len(places) * _ROWS_PER_PICK <= total
     picked = _with_rows(frame._node, places) if places and few else None
@@ -48,6 +49,12 @@ def _in_memory(frame: DataFrame, places: list[int], total: int) -> Node:
         batches = _picked_from_stream(frame, places)
         table = pyarrow.Table.from_batches(batches, arrow_schema(frame.schema))
     assert table.num_rows == len(places)
+    return _held(frame, table)
+
+
+def _held(frame: DataFrame, table: pyarrow.Table) -> Node:
+    from querymode.table.from_arrow import from_checked
+
     return with_types(Scan(from_checked(table)), frame.schema)
 
 

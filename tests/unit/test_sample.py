@@ -61,6 +61,12 @@ def test_samples_are_rows_of_the_table_in_order(frame: Any, count: int) -> None:
     )
 
 
+def test_all_rows_need_no_draw(frame: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing millions of numbers takes seconds."""
+    monkeypatch.setattr(Random, "sample", None)
+    assert frame.sample(ROWS).count() == frame.sample(10 * ROWS).count() == ROWS
+
+
 def test_samples_of_computed_columns(frame: Any) -> None:
     computed = frame.select((col("id") * 2).alias("twice"), col("few"))
     places = sorted(Random(0).sample(range(ROWS), 5))
