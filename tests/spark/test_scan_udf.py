@@ -32,6 +32,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession, functions
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from fixtures.by_pylance import LANCE
 from querymode.spark import java, package_zip, scan_udf, session
 from querymode.spark.cast import arrow_fields, cast_table, spark_schema
 from querymode.spark.worker import engine
@@ -202,6 +203,17 @@ def test_text_files(spark: SparkSession, tmp_path: Path, suffix: str) -> None:
     scan = scan_udf(["id", "amount"], filter=("id", "lt", 2), schema="id int, amount double")
     rows = given.select(functions.inline(scan("path"))).collect()
     assert sorted(map(tuple, rows)) == sorted([(0, 0.0), (1, 0.25)] * FILE_COUNT)
+
+
+def test_lance_tables(spark: SparkSession) -> None:
+    table = LANCE / "deletions_arrow.lance"
+    given = _path_column(spark, [str(table)] * 4)
+    calls = {"n": ("count", "*"), "last": ("max", "n"), "t": ("max", "t")}
+    found = given.select(scan_udf(aggregate=calls, example=table)("path").alias("x")).collect()
+    assert [tuple(row["x"]) for row in found] == [(13, 18, "text 9")] * 4
+    scan = scan_udf(["n"], filter=("n", "lte", 5), schema="n bigint")
+    rows = given.select(functions.inline(scan("path"))).collect()
+    assert sorted(row["n"] for row in rows) == sorted([1, 2, 5] * 4)
 
 
 def test_text_that_does_not_fit_fails_the_job(spark: SparkSession, tmp_path: Path) -> None:

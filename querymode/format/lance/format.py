@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 
     from querymode.format.footer_cache import FooterCache
     from querymode.format.format import Found, HasBlob, Opening
+    from querymode.format.lance.report import LanceReport
     from querymode.format.lance.snapshot import Snapshot
     from querymode.store.fetch import IoGate
     from querymode.store.source import ByteSource
     from querymode.table.stored import StoredTable
+    from querymode.table.table import Table
     from querymode.types import DataType
 
 _MAGIC = b"LANC"
@@ -97,6 +99,11 @@ class Lance(Format):
             for member, footer, places in zip(members, footers, united.places(), strict=True)
         ]
         return FileTable(united.schema(), files, Cuts.of(cuts), name, format=self.number)
+
+    def report(self, table: Table) -> LanceReport:
+        from querymode.format.lance.report import LanceReport
+
+        return LanceReport(table)  # type: ignore[arg-type]
 
     def has_footer(self, source: ByteSource, footer: HasBlob | None, cache: FooterCache) -> bool:
         from querymode.format.lance.single_files import is_described_by
