@@ -203,7 +203,17 @@ def test_other_formats(tmp_path: Path) -> None:
     assert failure(tmp_path / "empty.parquet").code == "INVALID_FORMAT"
 
 
-@pytest.mark.parametrize("mark", ["_delta_log/0.json", "_versions/1.manifest", "metadata/v1.metadata.json"])
+def test_a_table_of_another_format(tmp_path: Path) -> None:
+    """A folder with `_versions` is one of Lance, and nobody comes upon its files by chance."""
+    write(tmp_path / "data" / "a.parquet")
+    (tmp_path / "_versions").mkdir()
+    (tmp_path / "_versions" / "1.manifest").write_text("{}")
+    assert failure(tmp_path).code == "INVALID_FORMAT"
+    assert failure(f"{tmp_path}/**/*.parquet").code == "TABLE_NOT_FOUND"
+    assert open_table(f"{tmp_path}/data/*.parquet").row_count == 2
+
+
+@pytest.mark.parametrize("mark", ["_delta_log/0.json", "metadata/v1.metadata.json"])
 def test_other_tables(tmp_path: Path, mark: str) -> None:
     write(tmp_path / "data" / "a.parquet")
     (tmp_path / mark).parent.mkdir()

@@ -93,7 +93,6 @@ MAY_NAME: dict[str, tuple[str, ...]] = {
 KNOW_FORMATS = {
     "format.registry",
     "cli.inspect",
-    "cli.inspect_text",
     "table.text",
 }
 
