@@ -13,7 +13,7 @@ pc: Any = pyarrow.compute
 
 
 def assert_same_tables(found: pyarrow.Table, wanted: pyarrow.Table) -> None:
-    assert found.column_names == wanted.column_names
+    assert found.column_names == wanted.column_names, f"columns {found.column_names}"
     assert found.num_rows == wanted.num_rows, f"{found.num_rows:,} rows, not {wanted.num_rows:,}"
     for name in wanted.column_names:
         assert_same_columns(found.column(name), wanted.column(name), name)
