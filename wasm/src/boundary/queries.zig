@@ -89,7 +89,8 @@ fn query_open(address: u32, size: u32, out: u32) Error!void {
     const builds = try plan_module.build_handles(plan);
     const tables = try gpa.alloc(*JoinTable, builds.len);
     defer gpa.free(tables);
-    for (tables, builds) |*table, handle| table.* = (try query_of(handle)).finished_table() orelse return error.InvalidHandle;
+    for (tables, builds) |*table, handle|
+        table.* = (try query_of(handle)).finished_table() orelse return error.InvalidHandle;
     const query = try pipeline.Query.open(gpa, plan, tables);
     errdefer query.close();
     try hand_over(.{ .query = query }, out);
@@ -129,10 +130,12 @@ fn gather_columns(arena: std.mem.Allocator, bytes: []const u8) Error!column_modu
 fn query_push(handle: u32, source_address: u32, out: u32) Error!void {
     const query = try query_of(handle);
     const bytes = try input(source_address, @sizeOf(abi.Source));
-    if (std.enums.fromInt(abi.SourceKind, std.mem.readInt(u32, bytes[0..4], .little)) == null) return error.InvalidHandle;
+    if (std.enums.fromInt(abi.SourceKind, std.mem.readInt(u32, bytes[0..4], .little)) == null)
+        return error.InvalidHandle;
     const source = std.mem.bytesToValue(abi.Source, bytes[0..@sizeOf(abi.Source)]);
     query.run_number = if (source.kind == .batch) 0 else source.handle;
-    if (source.kind == .qmcb_list or source.kind == .states_list) return push_list(query, source.kind, try input(source.address, source.size), out);
+    if (source.kind == .qmcb_list or source.kind == .states_list)
+        return push_list(query, source.kind, try input(source.address, source.size), out);
     if (source.kind == .lanes) return push_lanes(query, try input(source.address, source.size), out);
     var arena: Arena = .init(heap.engine_allocator());
     defer arena.deinit();

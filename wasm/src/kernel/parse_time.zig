@@ -581,25 +581,8 @@ test interval {
 test "any bytes: an answer" {
     var prng: std.Random.DefaultPrng = .init(61);
     const parts = [_][]const u8{
-        "1",
-        "0",
-        "9",
-        "2020-01-02",
-        ":",
-        "-",
-        ".",
-        " ",
-        "e",
-        "day",
-        "T",
-        "Z",
-        "+",
-        "ago",
-        "(BC)",
-        "_",
-        "99999999",
-        "\xFF",
-        "x",
+        "1", "0",   "9",    "2020-01-02", ":",        "-",    ".", " ", "e", "day", "T", "Z",
+        "+", "ago", "(BC)", "_",          "99999999", "\xFF", "x",
     };
     var buffer: [200]u8 = undefined;
     for (0..20_000) |_| {

@@ -4,9 +4,10 @@
 //!     open → [evidence: rows that may match] → [filter: rows that match] → rows → done
 //!                   ↓ need bytes                     ↓ need bytes           ↓ or output
 //!
-//! Deleted rows are out before any filter is asked. `step` goes on until it lacks bytes, has output or is done. Rows pass in cuts (cuts.zig). The query's
-//! leading filters are the scan's own (terms.zig). The columns behind the filter are decoded for cuts in
-//! which rows are left, and when that is half of them or fewer, only those rows (columns.zig).
+//! Deleted rows are out before any filter is asked. `step` goes on until it lacks bytes, has output or is
+//! done. Rows pass in cuts (cuts.zig). The query's leading filters are the scan's own (terms.zig). The columns
+//! behind the filter are decoded for cuts in which rows are left, and when that is half of them or fewer, only
+//! those rows (columns.zig).
 //!
 //! With `filter_first` the filter runs over the whole piece before any other column is even asked
 //! for: it costs a second decoding of the filter's columns where rows survive, and saves reading what

@@ -125,7 +125,8 @@ pub fn read_ranges(arena: std.mem.Allocator, cursor: *Cursor, count: u32, row_co
     for (ranges) |*range| {
         const begin = cursor.read_int(u32) catch return refuse("a scan request is cut short");
         const end = cursor.read_int(u32) catch return refuse("a scan request is cut short");
-        if (begin < last or end <= begin or end > row_count) return refuse("runs of rows that do not rise within their piece");
+        if (begin < last or end <= begin or end > row_count)
+            return refuse("runs of rows that do not rise within their piece");
         range.* = .{ .begin = begin, .end = end };
         last = end;
     }

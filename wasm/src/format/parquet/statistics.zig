@@ -142,8 +142,10 @@ pub fn decode_bound(leaf: *const Leaf, bytes: []const u8) ?Bound {
     return switch (leaf.conversion) {
         .none, .narrow, .widen, .widen_i128 => decode_physical(leaf, bytes),
         .big_endian => decode_big_endian(leaf, bytes),
-        .float16,
-        => if (bytes.len == 2) float_bound(@as(f16, @bitCast(std.mem.readInt(u16, bytes[0..2], .little)))) else null,
+        .float16 => if (bytes.len == 2)
+            float_bound(@as(f16, @bitCast(std.mem.readInt(u16, bytes[0..2], .little))))
+        else
+            null,
         .int96, .unsupported => null,
     };
 }
@@ -151,10 +153,14 @@ pub fn decode_bound(leaf: *const Leaf, bytes: []const u8) ?Bound {
 fn decode_physical(leaf: *const Leaf, bytes: []const u8) ?Bound {
     switch (leaf.physical) {
         .boolean => return if (bytes.len == 1 and bytes[0] < 2) .{ .integer = bytes[0] } else null,
-        .int32,
-        => return if (bytes.len == 4) integer_bound(leaf.type, std.mem.readInt(i32, bytes[0..4], .little)) else null,
-        .int64,
-        => return if (bytes.len == 8) integer_bound(leaf.type, std.mem.readInt(i64, bytes[0..8], .little)) else null,
+        .int32 => return if (bytes.len == 4)
+            integer_bound(leaf.type, std.mem.readInt(i32, bytes[0..4], .little))
+        else
+            null,
+        .int64 => return if (bytes.len == 8)
+            integer_bound(leaf.type, std.mem.readInt(i64, bytes[0..8], .little))
+        else
+            null,
         .float => return if (bytes.len == 4)
             float_bound(@as(f32, @bitCast(std.mem.readInt(u32, bytes[0..4], .little))))
         else

@@ -248,7 +248,10 @@ pub const Builder = struct {
             try self.reserve_data(gpa, 1);
             self.data.appendAssumeCapacity(0);
         }
-        if (value) bitmap.set(self.data.items.ptr, self.row_count) else bitmap.clear(self.data.items.ptr, self.row_count);
+        if (value)
+            bitmap.set(self.data.items.ptr, self.row_count)
+        else
+            bitmap.clear(self.data.items.ptr, self.row_count);
     }
 
     fn append_offset(self: *Builder, gpa: Allocator, offset: u32) Error!void {
@@ -272,7 +275,10 @@ pub const Builder = struct {
 
     fn append_validity(self: *Builder, gpa: Allocator, valid: bool) Error!void {
         if (self.row_count & 7 == 0) try self.validity.append(gpa, 0);
-        if (valid) bitmap.set(self.validity.items.ptr, self.row_count) else bitmap.clear(self.validity.items.ptr, self.row_count);
+        if (valid)
+            bitmap.set(self.validity.items.ptr, self.row_count)
+        else
+            bitmap.clear(self.validity.items.ptr, self.row_count);
     }
 
     /// Bytes held by this column and its children.
@@ -325,7 +331,9 @@ pub fn parse_value(comptime tag: schema.TypeTag, comptime T: type, data_type: Da
         .date => infer.parse_date(text),
         .time => (infer.parse_time(text) orelse return null).in_unit(data_type.unit),
         .timestamp => (infer.parse_timestamp(text) orelse return null).in_unit(data_type.unit),
-        .decimal => @intCast(infer.parse_decimal(text, data_type.precision, @intCast(data_type.scale)) orelse return null),
+        .decimal => @intCast(
+            infer.parse_decimal(text, data_type.precision, @intCast(data_type.scale)) orelse return null,
+        ),
         else => @compileError("not of fixed size"),
     };
 }
@@ -416,7 +424,10 @@ test "values and NULLs of fixed size agree with a plain list" {
         var expected: [1000]?i64 = undefined;
         for (expected[0..count]) |*slot| {
             slot.* = if (random.uintLessThan(u8, 100) < null_percent) null else random.int(i64);
-            if (slot.*) |value| try builder.append_value(Harness.gpa, i64, value) else try builder.append_null(Harness.gpa);
+            if (slot.*) |value|
+                try builder.append_value(Harness.gpa, i64, value)
+            else
+                try builder.append_null(Harness.gpa);
         }
         const column = try builder.finish(Harness.gpa);
         try std.testing.expectEqual(count, column.row_count);
@@ -486,18 +497,30 @@ test "lists of structures, and taking rows back" {
 
 test "append_text reads every supported type and refuses what does not fit" {
     const cases = [_]struct { DataType, []const u8, bool }{
-        .{ .of(.i8), "-128", true },                                                            .{ .of(.i8), "128", false },
-        .{ .of(.i16), "-1", true },                                                             .{ .of(.i32), "2147483648", false },
-        .{ .of(.u8), "255", true },                                                             .{ .of(.u16), "-1", false },
-        .{ .of(.u32), "7", true },                                                              .{ .of(.u64), "18446744073709551615", true },
-        .{ .of(.i128), "18446744073709551616", true },                                          .{ .of(.f16), "1.5", true },
-        .{ .of(.f32), "1e40", true },                                                           .{ .of(.f32), "x", false },
-        .{ .of(.date), "2020-01-01", true },                                                    .{ .of(.date), "2020-01-01 00:00", false },
-        .{ .{ .tag = .time, .unit = .second }, "10:00", true },                                 .{ .{ .tag = .time, .unit = .second }, "25:00", false },
-        .{ .{ .tag = .timestamp, .unit = .nanosecond }, "2300-01-01", false },                  .{ .{ .tag = .timestamp, .unit = .second }, "2300-01-01", true },
-        .{ .{ .tag = .decimal, .precision = 4, .scale = 2 }, "12.34", true },                   .{ .{ .tag = .decimal, .precision = 4, .scale = 2 }, "123", false },
-        .{ .{ .tag = .decimal, .precision = 30, .scale = 0 }, "1234567890123456789012", true }, .{ .of(.null), "1", false },
-        .{ .of(.bool), "1", false },                                                            .{ .of(.bool), "TRUE", true },
+        .{ .of(.i8), "-128", true },
+        .{ .of(.i8), "128", false },
+        .{ .of(.i16), "-1", true },
+        .{ .of(.i32), "2147483648", false },
+        .{ .of(.u8), "255", true },
+        .{ .of(.u16), "-1", false },
+        .{ .of(.u32), "7", true },
+        .{ .of(.u64), "18446744073709551615", true },
+        .{ .of(.i128), "18446744073709551616", true },
+        .{ .of(.f16), "1.5", true },
+        .{ .of(.f32), "1e40", true },
+        .{ .of(.f32), "x", false },
+        .{ .of(.date), "2020-01-01", true },
+        .{ .of(.date), "2020-01-01 00:00", false },
+        .{ .{ .tag = .time, .unit = .second }, "10:00", true },
+        .{ .{ .tag = .time, .unit = .second }, "25:00", false },
+        .{ .{ .tag = .timestamp, .unit = .nanosecond }, "2300-01-01", false },
+        .{ .{ .tag = .timestamp, .unit = .second }, "2300-01-01", true },
+        .{ .{ .tag = .decimal, .precision = 4, .scale = 2 }, "12.34", true },
+        .{ .{ .tag = .decimal, .precision = 4, .scale = 2 }, "123", false },
+        .{ .{ .tag = .decimal, .precision = 30, .scale = 0 }, "1234567890123456789012", true },
+        .{ .of(.null), "1", false },
+        .{ .of(.bool), "1", false },
+        .{ .of(.bool), "TRUE", true },
     };
     for (cases) |case| {
         var harness: Harness = try .init(case[0]);

@@ -11,9 +11,15 @@ const texts = [_][]const u8{
     "id;when;ok\r\n1;2020-01-01T10:00:00.5Z;true\r\n2;2021-12-31 23:59:59+02:00;FALSE\r\n",
     "x\t y\t\n\n\"q\" \t 12:30\t\n\xEF\xBB\xBF\t9223372036854775808\t\n",
     "\xEF\xBB\xBFname|größe\nÄ|1\n😀|nan\n\\\"|inf",
-    "0123456789012345678901234567890123456789012345678901234567890123456789,\"0123456789012345678901234567890123456789012345678901234567890123456789\"\n",
+    "0123456789012345678901234567890123456789012345678901234567890123456789," ++
+        "\"0123456789012345678901234567890123456789012345678901234567890123456789\"\n",
 };
-const pieces = [_][]const u8{ ",", ";", "\"", "\"\"", "\n", "\r", "\r\n", "\\", " ", "1", "-", "e", ".", "2020-01-01", "\xFF", "ä", "\x00", "NA", "" };
+const pieces = [_][]const u8{
+    ",",    ";",  "\"", "\"\"",       "\n",   "\r", "\r\n", "\\", " ", "1",
+    "-",    "e",  ".",  "2020-01-01", "\xFF",
+    "ä",
+    "\x00", "NA", "",
+};
 
 pub fn fuzz(gpa: std.mem.Allocator, seed: u64) !void {
     var prng: std.Random.DefaultPrng = .init(seed);
@@ -60,7 +66,11 @@ fn random_options(random: std.Random, bytes: *[64]u8) []const u8 {
     return bytes[0 .. 5 + tail.len];
 }
 
-fn read(gpa: std.mem.Allocator, text: []const u8, options: options_module.Options) (csv.Error || error{Malformed})!void {
+fn read(
+    gpa: std.mem.Allocator,
+    text: []const u8,
+    options: options_module.Options,
+) (csv.Error || error{Malformed})!void {
     var reader: csv.Reader = try .init(gpa, text, options);
     defer reader.deinit();
     var row_count: usize = 0;

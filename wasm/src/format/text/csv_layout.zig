@@ -58,7 +58,8 @@ pub const Layout = struct {
             .escape = options.escape,
         };
         const end = if (head.is_whole) text.len else try whole_records(text, start, dialect);
-        if (try infer.find_invalid_utf8(text[0..end])) |at| return (failure.Origin{}).fail(text, at, "not valid UTF-8", .{});
+        if (try infer.find_invalid_utf8(text[0..end])) |at|
+            return (failure.Origin{}).fail(text, at, "not valid UTF-8", .{});
         var finder: Finder = .{
             .text = text[0..end],
             .tokenizer = try .init(text[0..end], start, dialect),
@@ -325,7 +326,9 @@ fn sniff_delimiter(text: []const u8, start: usize, options: Options, is_whole: b
             best_count = score.column_count;
         }
         if (score.is_consistent() and score.column_count <= 1 and single == 0) single = candidate;
-        if (score.column_count > 1 and score.agree_count * 2 >= score.record_count and score.agree_count > likely_count) {
+        if (score.column_count > 1 and score.agree_count * 2 >= score.record_count and
+            score.agree_count > likely_count)
+        {
             likely = candidate;
             likely_count = score.agree_count;
         }

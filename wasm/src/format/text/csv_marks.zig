@@ -153,7 +153,12 @@ fn find_marks(
             marks[count] = @intCast(at + @ctz(found));
         }
     } else true;
-    return .{ .count = count, .line_count = line_count, .has_high = @reduce(.Max, high) >= 0x80, .is_regular = is_regular };
+    return .{
+        .count = count,
+        .line_count = line_count,
+        .has_high = @reduce(.Max, high) >= 0x80,
+        .is_regular = is_regular,
+    };
 }
 
 inline fn mask_of(block: *const [block_size]u8, byte: V) u64 {
@@ -209,7 +214,10 @@ test "marks agree with the tokenizer" {
         const column_count = 1 + i % 3;
         var column: usize = 0;
         while (size < i % 300) {
-            const words = [_][]const u8{ "a", "bcd", "\"\"", "\"x,y\"", "\"l\nm\"", "\"q\"\"r\"", "12345678901234567890", "\"", " ", "é" };
+            const words = [_][]const u8{
+                "a", "bcd", "\"\"", "\"x,y\"", "\"l\nm\"", "\"q\"\"r\"", "12345678901234567890", "\"", " ",
+                "é",
+            };
             const word = words[random.uintLessThan(usize, if (i % 3 == 0) words.len else words.len - 3)];
             @memcpy(buffer[size..][0..word.len], word);
             size += word.len;
@@ -228,7 +236,10 @@ test "marks agree with the tokenizer" {
         for (0..found.row_count) |row| for (0..column_count) |field| {
             var span: tokenizer_module.Span = undefined;
             const end = try tokenizer.next_field(&span);
-            try std.testing.expectEqual(@as(tokenizer_module.FieldEnd, if (field + 1 == column_count) .line else .delimiter), end);
+            try std.testing.expectEqual(
+                @as(tokenizer_module.FieldEnd, if (field + 1 == column_count) .line else .delimiter),
+                end,
+            );
             var from = field_start(&marks, column_count, row, field);
             var to = field_end(&marks, column_count, row, field);
             if (end == .line and to > from and text[to] == '\n' and text[to - 1] == '\r') to -= 1;

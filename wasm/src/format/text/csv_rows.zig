@@ -131,10 +131,14 @@ pub const Rows = struct {
     /// Rows that csv_marks.zig understands, from `at` on; 0 where the next one is not.
     fn read_ordinary(self: *Rows, text: []const u8, request: Request, at: usize, most: u32) Error!u32 {
         const column_count = self.fields.len;
-        const found = try csv_marks.find(text, at, self.dialect, column_count, self.marks, self.mark_limit, request.is_last);
+        const found =
+            try csv_marks.find(text, at, self.dialect, column_count, self.marks, self.mark_limit, request.is_last);
         const largest = self.marks.len - csv_marks.slack - 1;
         const smallest = @max(mark_count_min, column_count);
-        self.mark_limit = if (found.is_regular) @min(largest, self.mark_limit * 2) else @max(smallest, self.mark_limit / 4);
+        self.mark_limit = if (found.is_regular) @min(largest, self.mark_limit * 2) else @max(
+            smallest,
+            self.mark_limit / 4,
+        );
         var count = @min(found.row_count, most);
         while (count > 0 and csv_marks.field_start(self.marks, column_count, count - 1, 0) >= request.limit) count -= 1;
         if (count == 0) return 0;
@@ -154,7 +158,14 @@ pub const Rows = struct {
     }
 
     /// `row` counts from those that `row_count` knows.
-    fn fail(self: *Rows, row: usize, text: []const u8, at: usize, comptime format: []const u8, arguments: anytype) Error {
+    fn fail(
+        self: *Rows,
+        row: usize,
+        text: []const u8,
+        at: usize,
+        comptime format: []const u8,
+        arguments: anytype,
+    ) Error {
         interrupt.describe_row(self.row_count + row);
         return self.origin.fail(text, at, format, arguments);
     }
@@ -219,7 +230,14 @@ pub const Rows = struct {
         };
     }
 
-    fn convert_fixed(self: *Rows, comptime tag: schema.TypeTag, comptime T: type, text: []const u8, wanted: Wanted, count: u32) Error!void {
+    fn convert_fixed(
+        self: *Rows,
+        comptime tag: schema.TypeTag,
+        comptime T: type,
+        text: []const u8,
+        wanted: Wanted,
+        count: u32,
+    ) Error!void {
         const builder = wanted.builder;
         const fields = self.fields_of(text, wanted.column);
         const first = builder.row_count;
@@ -261,7 +279,10 @@ pub const Rows = struct {
         for (0..count) |row| {
             const field = fields.at(row);
             const is_plain = field.len > 0 and self.null_strings.len == 0 and field[0] != self.dialect.quote;
-            if (is_plain) try builder.append_bytes(self.gpa, field) else try self.append_field(text, wanted, fields.span(row), row);
+            if (is_plain)
+                try builder.append_bytes(self.gpa, field)
+            else
+                try self.append_field(text, wanted, fields.span(row), row);
         }
     }
 

@@ -14,7 +14,13 @@ pub const Origin = struct {
     /// It is all there is.
     is_whole: bool = true,
 
-    pub fn fail(self: Origin, text: []const u8, position: usize, comptime format: []const u8, arguments: anytype) Error {
+    pub fn fail(
+        self: Origin,
+        text: []const u8,
+        position: usize,
+        comptime format: []const u8,
+        arguments: anytype,
+    ) Error {
         @branchHint(.cold);
         if (self.is_whole) {
             interrupt.describe("line {d}: " ++ format, .{infer.line_number(text, position)} ++ arguments);

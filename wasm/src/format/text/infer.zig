@@ -48,7 +48,8 @@ pub const Kinds = packed struct(u8) {
 
     pub const none: Kinds = .{};
     pub const all: Kinds = @bitCast(@as(u8, 0xFF));
-    pub const calendar: Kinds = .{ .date = true, .time = true, .timestamp = true, .timestamp_zone = true, .unseen = true };
+    pub const calendar: Kinds =
+        .{ .date = true, .time = true, .timestamp = true, .timestamp_zone = true, .unseen = true };
 
     pub fn both(a: Kinds, b: Kinds) Kinds {
         return @bitCast(@as(u8, @bitCast(a)) & @as(u8, @bitCast(b)));
@@ -384,10 +385,17 @@ test recognise {
     for ([_][]const u8{ "0", "-0", "7", "-12", "9223372036854775807", "-9223372036854775808" }) |text| {
         try std.testing.expectEqual(number, kinds_of(text));
     }
-    for ([_][]const u8{ "9223372036854775808", "-9223372036854775809", "99999999999999999999999", "1.5", ".5", "5.", "-.5", "1e5", "1E+05", "0.5", "nan", "-NaN", "inf", "-Infinity", "INF" }) |text| {
+    for ([_][]const u8{
+        "9223372036854775808", "-9223372036854775809", "99999999999999999999999", "1.5", ".5",   "5.",  "-.5",
+        "1e5",                 "1E+05",                "0.5",                     "nan", "-NaN", "inf", "-Infinity",
+        "INF",
+    }) |text| {
         try std.testing.expectEqual(float, kinds_of(text));
     }
-    for ([_][]const u8{ "", "00", "007", "-01", "01.5", "+1", "+1.5", ".", "-", "1e", "1.5e+", "1_000", "0x10", "1 ", " 1", "1,5", "e5", "+inf", "--1", "1.2.3", "t", "yes" }) |text| {
+    for ([_][]const u8{
+        "",     "00", "007", "-01", "01.5", "+1",   "+1.5", ".",     "-", "1e",  "1.5e+", "1_000",
+        "0x10", "1 ", " 1",  "1,5", "e5",   "+inf", "--1",  "1.2.3", "t", "yes",
+    }) |text| {
         try std.testing.expectEqual(Kinds.none, kinds_of(text));
     }
     try std.testing.expectEqual(Kinds{ .boolean = true }, kinds_of("True"));
@@ -404,16 +412,51 @@ test "recognise dates and times" {
     for ([_][]const u8{ "2020-01-01", "2020-1-1", "2020/12/31", "0001-01-01", "2020-02-29" }) |text| {
         try std.testing.expectEqual(date, kinds_of(text));
     }
-    for ([_][]const u8{ "2020-01-01 00:00", "2020-01-01T00:00:00", "2020-01-01 1:2:3.5", "2020-01-01 00:00:00." }) |text| {
+    for ([_][]const u8{
+        "2020-01-01 00:00",
+        "2020-01-01T00:00:00",
+        "2020-01-01 1:2:3.5",
+        "2020-01-01 00:00:00.",
+    }) |text| {
         try std.testing.expectEqual(stamp, kinds_of(text));
     }
-    for ([_][]const u8{ "2020-01-01T00:00:00Z", "2020-01-01 00:00:00+02", "2020-01-01 00:00-0830", "2020-01-01 00:00:00.5+05:30", "2020-01-01 00:00:00-08:00:30", "2020-01-01 00:00:00 UTC" }) |text| {
+    for ([_][]const u8{
+        "2020-01-01T00:00:00Z",
+        "2020-01-01 00:00:00+02",
+        "2020-01-01 00:00-0830",
+        "2020-01-01 00:00:00.5+05:30",
+        "2020-01-01 00:00:00-08:00:30",
+        "2020-01-01 00:00:00 UTC",
+    }) |text| {
         try std.testing.expectEqual(zoned, kinds_of(text));
     }
     for ([_][]const u8{ "12:00", "1:2:3", "23:59:59.999999999" }) |text| {
         try std.testing.expectEqual(Kinds{ .time = true }, kinds_of(text));
     }
-    for ([_][]const u8{ "2020-13-01", "2020-00-01", "2020-02-30", "2021-02-29", "1900-02-29", "2020-01/01", "20-01-01", "12020-01-01", "2020-01-01 ", "2020-01-01T", "2020-01-01 24:00:00", "2020-01-01 12", "2020-01-01t00:00:00", "2020-01-01 00:00:00z", "2020-01-01 00:00:00 +02:00", "2020-01-01 00:00:00+2", "2020-01-01 00:00:00+16", "24:00:00", "12:60", "12:00:60", "12:00:00Z", "12" ++ ":" }) |text| {
+    for ([_][]const u8{
+        "2020-13-01",
+        "2020-00-01",
+        "2020-02-30",
+        "2021-02-29",
+        "1900-02-29",
+        "2020-01/01",
+        "20-01-01",
+        "12020-01-01",
+        "2020-01-01 ",
+        "2020-01-01T",
+        "2020-01-01 24:00:00",
+        "2020-01-01 12",
+        "2020-01-01t00:00:00",
+        "2020-01-01 00:00:00z",
+        "2020-01-01 00:00:00 +02:00",
+        "2020-01-01 00:00:00+2",
+        "2020-01-01 00:00:00+16",
+        "24:00:00",
+        "12:60",
+        "12:00:60",
+        "12:00:00Z",
+        "12" ++ ":",
+    }) |text| {
         try std.testing.expectEqual(Kinds.none, kinds_of(text));
     }
 }
@@ -471,7 +514,16 @@ test parse_timestamp {
 test "find_invalid_utf8 agrees with the standard library" {
     var prng: std.Random.DefaultPrng = .init(4);
     const random = prng.random();
-    const pieces = [_][]const u8{ "a", "0123456789abcdef", "é", "€", "😀", "\xF4\x8F\xBF\xBF", "\xED\xA0\x80", "\xC0\x80", "\x80", "\xE2\x82", "\xF5\x80\x80\x80", "\xFF" };
+    const pieces = [_][]const u8{
+        "a",                "0123456789abcdef",
+        "é",
+        "€",
+        "😀",
+        "\xF4\x8F\xBF\xBF", "\xED\xA0\x80",
+        "\xC0\x80",         "\x80",
+        "\xE2\x82",         "\xF5\x80\x80\x80",
+        "\xFF",
+    };
     for (0..3000) |_| {
         var buffer: [256]u8 = undefined;
         var size: usize = 0;

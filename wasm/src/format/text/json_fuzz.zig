@@ -14,7 +14,10 @@ const texts = [_][]const u8{
     "[ ]",
     "{\"0123456789abcdef0123456789abcdef\":\"0123456789abcdef0123456789abcdef\\\"\\\\0123456789abcdef\"}",
 };
-const pieces = [_][]const u8{ "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u", "\\ud800", "null", "true", "1", "-", "0", "e9", ".", "\n", " ", "\xFF", "\x00", "\"a\":", "{}", "[[[[[[[[" };
+const pieces = [_][]const u8{
+    "{", "}", "[", "]",  ",", ":",  "\"", "\\",   "\\u",  "\\ud800", "null", "true",
+    "1", "-", "0", "e9", ".", "\n", " ",  "\xFF", "\x00", "\"a\":",  "{}",   "[[[[[[[[",
+};
 
 pub fn fuzz(gpa: std.mem.Allocator, seed: u64) !void {
     var prng: std.Random.DefaultPrng = .init(seed);
@@ -26,7 +29,11 @@ pub fn fuzz(gpa: std.mem.Allocator, seed: u64) !void {
         if (random.boolean()) {
             try csv_fuzz.mutate(gpa, random, &text);
         } else {
-            try text.insertSlice(gpa, random.uintAtMost(usize, text.items.len), pieces[random.uintLessThan(usize, pieces.len)]);
+            try text.insertSlice(
+                gpa,
+                random.uintAtMost(usize, text.items.len),
+                pieces[random.uintLessThan(usize, pieces.len)],
+            );
         }
     }
     const choices = [_]Options{
@@ -41,7 +48,8 @@ pub fn fuzz(gpa: std.mem.Allocator, seed: u64) !void {
         error.InvalidFormat, error.TooLarge, error.NotSupported => return,
         error.Cancelled, error.OutOfMemory, error.Malformed => return err,
     };
-    if (options.json_layout == .unknown and text.items.len > 0 and text.items[0] == '[') try check_accepted(gpa, text.items);
+    if (options.json_layout == .unknown and text.items.len > 0 and text.items[0] == '[')
+        try check_accepted(gpa, text.items);
 }
 
 /// Of an array we read, the standard library must say that it is JSON (it has no NaN; nor do our texts).

@@ -232,7 +232,8 @@ const Inference = struct {
     /// Rows mostly have their keys in the same order, so the one after the last is tried first.
     fn field_index(self: *Inference, node: *Node, name: Scalar, guess: usize) Error!?usize {
         const text = self.steps.scanner.text[name.start..name.end];
-        if (!name.escaped and guess < node.fields.count() and std.mem.eql(u8, node.fields.keys()[guess], text)) return guess;
+        if (!name.escaped and guess < node.fields.count() and std.mem.eql(u8, node.fields.keys()[guess], text))
+            return guess;
         const decoded = if (name.escaped) try self.decode(text) else text;
         if (node.fields.getIndex(decoded)) |index| return index;
         if (node.fields.count() == abi.column_count_max) {

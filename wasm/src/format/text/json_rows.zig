@@ -92,7 +92,8 @@ inline fn usual_value(text: []const u8, at: usize) ?UsualValue {
     const first = text[at];
     if (first == '"') return usual_string(text, at + 1);
     if (first -% '0' < 10 or first == '-') return usual_number(text, at);
-    if (std.mem.eql(u8, text[at..][0..4], "null")) return .{ .start = at, .end = at + 4, .behind = at + 4, .is_null = true };
+    if (std.mem.eql(u8, text[at..][0..4], "null"))
+        return .{ .start = at, .end = at + 4, .behind = at + 4, .is_null = true };
     if (std.mem.eql(u8, text[at..][0..4], "true")) return .{ .start = at, .end = at + 4, .behind = at + 4 };
     if (std.mem.eql(u8, text[at..][0..5], "false")) return .{ .start = at, .end = at + 5, .behind = at + 5 };
     return null;
@@ -102,7 +103,8 @@ inline fn usual_string(text: []const u8, start: usize) ?UsualValue {
     inline for (0..usual_blocks) |block| {
         const at = start + block * 16;
         const bytes: V = text[at..][0..16].*;
-        const odd = bits(bytes == @as(V, @splat('"'))) | bits(bytes == @as(V, @splat('\\'))) | bits(bytes < @as(V, @splat(' ')));
+        const odd = bits(bytes == @as(V, @splat('"'))) |
+            bits(bytes == @as(V, @splat('\\'))) | bits(bytes < @as(V, @splat(' ')));
         if (odd != 0) {
             const end = at + @ctz(odd);
             return if (text[end] == '"') .{ .start = start, .end = end, .behind = end + 1 } else null;

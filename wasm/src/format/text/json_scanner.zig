@@ -212,7 +212,8 @@ pub const Scanner = struct {
             'u' => {},
             else => return self.fail_at(start, "an unknown escape in a string", .{}),
         }
-        const unit = hexadecimal(self.text, self.position) orelse return self.fail_at(start, "\\u needs four digits", .{});
+        const unit = hexadecimal(self.text, self.position) orelse
+            return self.fail_at(start, "\\u needs four digits", .{});
         self.position += 4;
         if (!std.unicode.utf16IsHighSurrogate(unit)) {
             if (std.unicode.utf16IsLowSurrogate(unit)) return self.fail_at(start, "half of a surrogate pair", .{});

@@ -69,7 +69,10 @@ fn check_marks(options: Options) Error!void {
     return error.InvalidFormat;
 }
 
-pub fn copy_null_strings(options: *const Options, arena: Allocator) error{ InvalidFormat, OutOfMemory }![]const []const u8 {
+pub fn copy_null_strings(
+    options: *const Options,
+    arena: Allocator,
+) error{ InvalidFormat, OutOfMemory }![]const []const u8 {
     const strings = try arena.alloc([]const u8, options.null_string_count);
     var cursor: Cursor = .init(options.null_strings);
     for (strings) |*string| string.* = try arena.dupe(u8, try cursor.read_bytes(try cursor.read_int(u8)));
@@ -77,7 +80,12 @@ pub fn copy_null_strings(options: *const Options, arena: Allocator) error{ Inval
 }
 
 /// The same on the wire, with these columns instead of its own.
-pub fn write(gpa: Allocator, target: *std.ArrayList(u8), options: *const Options, fields: []const schema.Field) error{OutOfMemory}!void {
+pub fn write(
+    gpa: Allocator,
+    target: *std.ArrayList(u8),
+    options: *const Options,
+    fields: []const schema.Field,
+) error{OutOfMemory}!void {
     const head: abi.TextOptions = .{
         .delimiter = options.delimiter,
         .quote = options.quote,

@@ -116,7 +116,8 @@ fn sniff_json(
     }
     // A character that the head cuts is not its fault.
     const end = if (is_whole) head.len else 1 + (std.mem.findScalarLast(u8, head, '\n') orelse return no_row(head.len));
-    if (try infer.find_invalid_utf8(head[0..end])) |at| return (failure.Origin{}).fail(head, at, "not valid UTF-8", .{});
+    if (try infer.find_invalid_utf8(head[0..end])) |at|
+        return (failure.Origin{}).fail(head, at, "not valid UTF-8", .{});
     const found = try json_layout.find(gpa, arena, try .init(head[0..end], .lines), .{
         .infer_types = options.infer_types,
         .is_whole = is_whole,

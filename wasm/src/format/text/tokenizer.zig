@@ -120,7 +120,8 @@ pub const Tokenizer = struct {
             }
             if (byte == '\n' or byte == '\r') return self.end_line(at);
             // An escape or a quote in the middle of an unquoted field is an ordinary byte.
-            if (first_mark and byte == self.dialect.quote and is_spaces(self.text[start..at])) return self.quoted_field(at, span);
+            if (first_mark and byte == self.dialect.quote and is_spaces(self.text[start..at]))
+                return self.quoted_field(at, span);
         }
     }
 
@@ -169,7 +170,8 @@ pub const Tokenizer = struct {
         const at = try self.next_mark();
         const byte = if (at < self.text.len) self.text[at] else '\n';
         const ends = byte == self.dialect.delimiter or byte == '\n' or byte == '\r';
-        if (!ends or !is_spaces(self.text[after..at])) return self.origin.fail(self.text, after, "text follows a closing quote", .{});
+        if (!ends or !is_spaces(self.text[after..at]))
+            return self.origin.fail(self.text, after, "text follows a closing quote", .{});
         if (at == self.text.len) return self.end_text();
         if (byte != self.dialect.delimiter) return self.end_line(at);
         self.position = at + 1;
@@ -306,7 +308,9 @@ fn scalar_fields(gpa: Allocator, text: []const u8, dialect: Dialect, out: *std.A
             position += 1;
             while (position < text.len and text[position] == ' ') position += 1;
         } else {
-            while (position < text.len and std.mem.indexOfScalar(u8, ",\r\n", text[position]) == null) : (position += 1) {
+            while (position < text.len and
+                std.mem.indexOfScalar(u8, ",\r\n", text[position]) == null) : (position += 1)
+            {
                 try value.append(gpa, text[position]);
             }
         }
@@ -347,6 +351,7 @@ test "the tokenizer agrees with a byte by byte one" {
             if (end == .text or (end == .line and tokenizer.at_end())) break {};
         } else {};
         if (scalar) |_| try vector else |err| try std.testing.expectError(err, @as(Error!void, vector));
-        if (text.len > 0 and count + 1 < expected.items.len) try std.testing.expect(if (vector) |_| false else |_| true);
+        if (text.len > 0 and count + 1 < expected.items.len)
+            try std.testing.expect(if (vector) |_| false else |_| true);
     }
 }

@@ -146,7 +146,8 @@ test "what is usual reads as infer.zig reads it" {
     try std.testing.expect(read > 1000);
     for (0..200_000) |_| {
         var text = "2024-02-29".*;
-        for (0..random.uintAtMost(usize, 4)) |_| text[random.uintLessThan(usize, 10)] = random.intRangeAtMost(u8, '-', ':');
+        for (0..random.uintAtMost(usize, 4)) |_|
+            text[random.uintLessThan(usize, 10)] = random.intRangeAtMost(u8, '-', ':');
         if (parse_date(&text, &text)) |value| try std.testing.expectEqual(infer.parse_date(&text), value);
     }
     try std.testing.expectEqual(infer.parse_date("1996-03-13"), parse_date("1996-03-13", "1996-03-13"));
