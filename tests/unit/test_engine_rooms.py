@@ -35,6 +35,7 @@ LINES_MAX = 800
 #: Longer files, and why they are not two.
 LONGER = {
     "abi.zig": "the contract is in one place",
+    "format/lance/manifest.zig": "one parser of one message; a third of it are its tests",
     "format/parquet/column_chunk.zig": "one reader's state",
     "format/parquet/flatten.zig": "one parser of one structure; a third of it are its tests",
     "format/parquet/schema_tree.zig": "one parser of one tree; half of it are its tests",
@@ -45,17 +46,6 @@ LONGER = {
     "plan/function_time.zig": "the rules and calls of one family of functions",
 }
 COLUMNS_MAX = 120
-#: Files and folders whose lines may still be wider.
-WIDER: tuple[str, ...] = (
-    "boundary/",
-    "format/lance/",
-    "format/reader.zig",
-    "format/text/",
-    "scan/",
-    "text_memory.zig",
-    "text_scan.zig",
-    "text_sniff.zig",
-)
 
 
 def room_of(path: Path) -> str:
@@ -153,4 +143,4 @@ def test_lines_fit() -> None:
     """zig fmt keeps a line as long as it is; where a list ends in a comma, it puts each item on a line."""
     wide = {path.relative_to(SOURCES).as_posix(): wide_lines(path) for path in FILES}
     wide["build.zig"] = wide_lines(SOURCES.parents[1] / "build.zig")
-    assert not {name: found for name, found in wide.items() if found and not name.startswith(WIDER)}
+    assert not {name: found for name, found in wide.items() if found}

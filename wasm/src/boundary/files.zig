@@ -63,7 +63,14 @@ fn footer(format: u32, address: u32, size: u32, file_size: u64, out: u32) Error!
     try write_output(out, .{ .bytes = handles.answer, .state = .done });
 }
 
-pub fn qm_footer(format: u32, address: u32, size: u32, file_size_low: u32, file_size_high: u32, out: u32) callconv(.c) Status {
+pub fn qm_footer(
+    format: u32,
+    address: u32,
+    size: u32,
+    file_size_low: u32,
+    file_size_high: u32,
+    out: u32,
+) callconv(.c) Status {
     interrupt.forget();
     return status(footer(format, address, size, @as(u64, file_size_high) << 32 | file_size_low, out));
 }
@@ -156,7 +163,11 @@ const BoundFiles = struct {
         // A file that is open already comes as address 0 and its handle.
         const address = try self.cursor.read_int(u32);
         const size = try self.cursor.read_int(u32);
-        const file = if (address == 0) try file_of(size) else try File.open(arena, self.format, try input(address, size));
+        const file = if (address == 0) try file_of(size) else try File.open(
+            arena,
+            self.format,
+            try input(address, size),
+        );
         const bindings = try scan_request.read_bindings(arena, &self.cursor, self.query.plan.input, file);
         const columns = try bounds_module.piece_columns(arena, file, bindings, try bound_types(arena, self.query));
         return .{ .row_count = file.piece_count(), .columns = columns };
@@ -258,7 +269,14 @@ fn text_open(format: u32, address: u32, size: u32, options: u32, options_size: u
     try hand_over(.{ .text = text }, out);
 }
 
-pub fn qm_text_open(format: u32, address: u32, size: u32, options: u32, options_size: u32, out: u32) callconv(.c) Status {
+pub fn qm_text_open(
+    format: u32,
+    address: u32,
+    size: u32,
+    options: u32,
+    options_size: u32,
+    out: u32,
+) callconv(.c) Status {
     interrupt.forget();
     return status(text_open(format, address, size, options, options_size, out));
 }

@@ -117,7 +117,11 @@ pub const Reader = union(enum) {
     // ---- evidence ----
 
     /// Asked until it does not need bytes.
-    pub fn evidence(self: Reader, question: *const evidence_module.Question, needs: *Needs) Error!evidence_module.Answer {
+    pub fn evidence(
+        self: Reader,
+        question: *const evidence_module.Question,
+        needs: *Needs,
+    ) Error!evidence_module.Answer {
         switch (self) {
             inline else => |piece| return if (comptime has(@TypeOf(piece), "evidence"))
                 piece.evidence(question, needs)
@@ -149,7 +153,9 @@ pub const Reader = union(enum) {
         bindings: []const evidence_module.Binding,
     ) Error!?evidence_module.Seen {
         switch (self) {
-            inline else => |piece| return if (comptime has(@TypeOf(piece), "seen")) try piece.seen(arena, bindings) else null,
+            inline else => |piece| {
+                return if (comptime has(@TypeOf(piece), "seen")) try piece.seen(arena, bindings) else null;
+            },
         }
     }
 
@@ -163,7 +169,9 @@ pub const Reader = union(enum) {
     /// Zones that were not decoded.
     pub fn zones_skipped(self: Reader) u32 {
         switch (self) {
-            inline else => |piece| return if (comptime has(@TypeOf(piece), "zones_skipped")) piece.zones_skipped() else 0,
+            inline else => |piece| {
+                return if (comptime has(@TypeOf(piece), "zones_skipped")) piece.zones_skipped() else 0;
+            },
         }
     }
 
@@ -240,7 +248,9 @@ pub const Reader = union(enum) {
     /// An input's values in the rows that `next` has found, until they are cleared.
     pub fn column(self: Reader, input: usize) Error!Column {
         switch (self) {
-            inline else => |piece| return if (comptime has(@TypeOf(piece), "next")) piece.column(input) else unreachable,
+            inline else => |piece| {
+                return if (comptime has(@TypeOf(piece), "next")) piece.column(input) else unreachable;
+            },
         }
     }
 
@@ -298,7 +308,9 @@ pub const Reader = union(enum) {
 
     pub fn dictionary(self: Reader, input: usize) ?Dictionary {
         switch (self) {
-            inline else => |piece| return if (comptime has(@TypeOf(piece), "dictionary")) piece.dictionary(input) else null,
+            inline else => |piece| {
+                return if (comptime has(@TypeOf(piece), "dictionary")) piece.dictionary(input) else null;
+            },
         }
     }
 
@@ -421,7 +433,8 @@ pub const File = struct {
         inline for (@typeInfo(Files).@"union".field_names, @typeInfo(Files).@"union".field_types) |name, Pointer| {
             if (Pointer != noreturn and format == @field(abi.FileFormat, name)) {
                 const Format = @typeInfo(Pointer).pointer.child;
-                return if (comptime @hasDecl(Format, "read_footer")) try Format.read_footer(arena, raw, file_size) else null;
+                if (comptime !@hasDecl(Format, "read_footer")) return null;
+                return try Format.read_footer(arena, raw, file_size);
             }
         }
         return null;
@@ -465,14 +478,18 @@ pub const File = struct {
     /// Whether something can be known of a place's values.
     pub fn has_bounds(self: File, place: u32) bool {
         switch (self.of) {
-            inline else => |file| return if (comptime has(@TypeOf(file), "has_bounds")) file.has_bounds(place) else false,
+            inline else => |file| {
+                return if (comptime has(@TypeOf(file), "has_bounds")) file.has_bounds(place) else false;
+            },
         }
     }
 
     /// One row for every piece.
     pub fn bounds(self: File, arena: std.mem.Allocator, place: u32) Error!Bounds {
         switch (self.of) {
-            inline else => |file| return if (comptime has(@TypeOf(file), "bounds")) file.bounds(arena, place) else unreachable,
+            inline else => |file| {
+                return if (comptime has(@TypeOf(file), "bounds")) file.bounds(arena, place) else unreachable;
+            },
         }
     }
 };

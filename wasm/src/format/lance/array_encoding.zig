@@ -94,7 +94,8 @@ fn parse_flat(message: Message) Error!Flat {
             var compression = try field.message();
             while (try compression.next()) |part| if (part.number == 1) {
                 const scheme = try part.bytes();
-                if (scheme.len > 0 and !std.mem.eql(u8, scheme, "none")) return unsupported("compressed pages of version 2.0");
+                if (scheme.len > 0 and !std.mem.eql(u8, scheme, "none"))
+                    return unsupported("compressed pages of version 2.0");
             };
         },
         else => {},
@@ -148,7 +149,8 @@ fn parse_dictionary(arena: std.mem.Allocator, message: Message, depth: u32) Erro
     return .{ .dictionary = .{
         .indices = try child(arena, message, 1, depth),
         .items = try child(arena, message, 2, depth),
-        .item_count = std.math.cast(u32, try number(message, 3)) orelse return refuse("a dictionary has too many items"),
+        .item_count = std.math.cast(u32, try number(message, 3)) orelse
+            return refuse("a dictionary has too many items"),
     } };
 }
 

@@ -65,7 +65,8 @@ pub const ConstantPage = struct {
         }
         if (self.repetitions) |codes| try self.table.check_repetitions(codes);
         if (self.definitions) |codes| try self.table.check(codes);
-        self.entry_count = if (self.repetitions) |codes| codes.len else if (self.definitions) |codes| codes.len else self.context.page.row_count;
+        self.entry_count = self.context.page.row_count;
+        if (self.repetitions orelse self.definitions) |codes| self.entry_count = codes.len;
         if (self.definitions) |codes| if (codes.len != self.entry_count)
             return refuse("a page has {d} repetitions and {d} definitions", .{ self.entry_count, codes.len });
         try self.check_rows();
@@ -85,7 +86,8 @@ pub const ConstantPage = struct {
         if (bytes.len == 0) return null;
         const count = if (encoding == null) bytes.len / 2 else said;
         // Runs of up to 255 take two bytes at least, and bits an eighth.
-        if (count > @as(u64, bytes.len) * 1024) return refuse("a page of {d} bytes of levels says that it has {d}", .{ bytes.len, count });
+        if (count > @as(u64, bytes.len) * 1024)
+            return refuse("a page of {d} bytes of levels says that it has {d}", .{ bytes.len, count });
         const codes = try self.context.arena.alloc(u16, @intCast(count));
         try blocks.read_levels(self.context.gpa, encoding, bytes, codes);
         return codes;
@@ -96,7 +98,8 @@ pub const ConstantPage = struct {
         if (self.repetitions) |codes| {
             rows = 0;
             for (codes) |code| rows += @intFromBool(self.table.begins_row(code));
-            if (codes.len > 0 and !self.table.begins_row(codes[0])) return refuse("a page does not begin with a row", .{});
+            if (codes.len > 0 and !self.table.begins_row(codes[0]))
+                return refuse("a page does not begin with a row", .{});
         }
         if (rows != self.context.page.row_count)
             return refuse("a page of {d} rows has levels of {d}", .{ self.context.page.row_count, rows });
@@ -149,7 +152,9 @@ pub const ConstantPage = struct {
         }
         while (self.known_row < row and self.known_entry < codes.len) {
             self.known_entry += 1;
-            while (self.known_entry < codes.len and !self.table.begins_row(codes[self.known_entry])) self.known_entry += 1;
+            while (self.known_entry < codes.len and !self.table.begins_row(codes[self.known_entry])) {
+                self.known_entry += 1;
+            }
             self.known_row += 1;
         }
         return self.known_entry;

@@ -69,7 +69,8 @@ pub const DataFile = struct {
         const file_size = try head.read_int(u64);
         const tail_start = try head.read_int(u64);
         const tail = blob[head_size..];
-        if (tail_start > file_size or file_size - tail_start != tail.len) return refuse("a data file's end has another size than it says", .{});
+        if (tail_start > file_size or file_size - tail_start != tail.len)
+            return refuse("a data file's end has another size than it says", .{});
         if (tail.len < footer_size) return refuse("a data file of {d} bytes is too short for its footer", .{file_size});
         var footer: Cursor = .init(tail[tail.len - footer_size ..]);
         var self: DataFile = .{
@@ -155,7 +156,8 @@ pub fn read_pages(arena: std.mem.Allocator, column: Message, file: u32, file_siz
     while (try fields.next()) |field| if (field.number == 2) {
         var page = try read_page(arena, try field.message(), file, file_size);
         page.first_row = first_row;
-        first_row = std.math.add(u64, first_row, page.row_count) catch return refuse("a column has more rows than there can be", .{});
+        first_row = std.math.add(u64, first_row, page.row_count) catch
+            return refuse("a column has more rows than there can be", .{});
         try pages.append(arena, page);
     };
     return pages.items;
@@ -174,11 +176,15 @@ fn read_page(arena: std.mem.Allocator, message: Message, file: u32, file_size: u
         4 => page.encoding = try direct(try field.message()),
         else => {},
     };
-    if (positions.items.len != sizes.items.len) return refuse("a page has {d} buffers with {d} sizes", .{ positions.items.len, sizes.items.len });
+    if (positions.items.len != sizes.items.len)
+        return refuse("a page has {d} buffers with {d} sizes", .{ positions.items.len, sizes.items.len });
     const buffers = try arena.alloc(Range, sizes.items.len);
     for (buffers, positions.items, sizes.items) |*buffer, position, size| {
         if (position > file_size or size > file_size - position) {
-            interrupt.describe("a page's buffer of {d} bytes at {d} is not within the file's {d}", .{ size, position, file_size });
+            interrupt.describe(
+                "a page's buffer of {d} bytes at {d} is not within the file's {d}",
+                .{ size, position, file_size },
+            );
             return error.InvalidFormat;
         }
         buffer.* = .{ .file = file, .offset = position, .size = size };
@@ -257,8 +263,14 @@ test flatten {
     try std.testing.expectEqual(Range{ .file = 3, .offset = 64, .size = 8 }, pages[1].buffers[0]);
     try std.testing.expectEqualStrings("how", pages[0].encoding);
     try std.testing.expectError(error.InvalidFormat, flatten(arena.allocator(), file[101..], file.len));
-    try std.testing.expectError(error.InvalidFormat, flatten(arena.allocator(), file[90 .. file.len - 1], file.len - 1));
-    try std.testing.expectError(error.NotSupported, flatten(arena.allocator(), try sample(arena.allocator(), 3), file.len));
+    try std.testing.expectError(
+        error.InvalidFormat,
+        flatten(arena.allocator(), file[90 .. file.len - 1], file.len - 1),
+    );
+    try std.testing.expectError(
+        error.NotSupported,
+        flatten(arena.allocator(), try sample(arena.allocator(), 3), file.len),
+    );
 }
 
 test "damaged files" {

@@ -29,7 +29,8 @@ pub const Deletions = struct {
     count: u64 = 0,
 
     fn set(self: *Deletions, row: u64) Error!void {
-        if (row >= self.row_count) return refuse("row {d} of a fragment of {d} rows is deleted", .{ row, self.row_count });
+        if (row >= self.row_count)
+            return refuse("row {d} of a fragment of {d} rows is deleted", .{ row, self.row_count });
         const byte = &self.bits[@intCast(row >> 3)];
         const mask = @as(u8, 1) << @intCast(row & 7);
         self.count += @intFromBool(byte.* & mask == 0);
@@ -129,7 +130,8 @@ const Containers = struct {
         const base = @as(u64, key) << 16;
         if (has_runs) {
             const run_count = self.cursor.read_int(u16) catch return cut_short();
-            return .{ .base = base, .kind = .runs, .cursor = .init(self.cursor.read_bytes(@as(u64, run_count) * 4) catch return cut_short()) };
+            return .{ .base = base, .kind = .runs, .cursor = .init(self.cursor.read_bytes(@as(u64, run_count) * 4) catch
+                return cut_short()) };
         }
         const is_list = count <= 4096;
         const bytes = self.cursor.read_bytes(if (is_list) count * 2 else 8192) catch return cut_short();
@@ -185,7 +187,8 @@ const batch_kind = 3;
 fn read_arrow(arena: std.mem.Allocator, target: *Deletions, input: []const u8) Error!void {
     @setRuntimeSafety(true);
     const end_size = 4 + arrow_magic.len;
-    if (input.len < 8 + end_size or !std.mem.startsWith(u8, input, arrow_magic) or !std.mem.endsWith(u8, input, arrow_magic))
+    const is_marked = std.mem.startsWith(u8, input, arrow_magic) and std.mem.endsWith(u8, input, arrow_magic);
+    if (input.len < 8 + end_size or !is_marked)
         return refuse("an Arrow file of {d} bytes does not begin and end like one", .{input.len});
     const end = input.len - end_size;
     const footer_size = std.mem.readInt(u32, input[end..][0..4], .little);
@@ -260,7 +263,8 @@ fn unpack(arena: std.mem.Allocator, codec: u8, source: []const u8, size: u64) Er
     const raw_size = std.mem.readInt(u64, source[0..8], .little);
     if (raw_size == std.math.maxInt(u64)) return source[8..];
     // Rows are different numbers: neither codec packs them a thousandfold.
-    if (raw_size < size or raw_size > size + 64 or raw_size / 1024 > source.len) return refuse("{d} bytes of rows became {d}", .{ raw_size, source.len });
+    if (raw_size < size or raw_size > size + 64 or raw_size / 1024 > source.len)
+        return refuse("{d} bytes of rows became {d}", .{ raw_size, source.len });
     const slack = lz4.slack_bytes;
     const target = try arena.alloc(u8, @as(usize, @intCast(raw_size)) + slack);
     const bytes = target[0..@intCast(raw_size)];
@@ -469,12 +473,19 @@ test "rows of Roaring bitmaps" {
     for (0..5000) |i| try rows.append(memory, (3 << 16) + i);
     try expect_rows(.roaring, roaring_sample(memory), (3 << 16) + 5000, rows.items);
     const base = 1 << 16;
-    try expect_rows(.roaring, run_sample(memory), base + 105, &.{ 9, base, base + 1, base + 100, base + 101, base + 102, base + 103, base + 104 });
+    try expect_rows(
+        .roaring,
+        run_sample(memory),
+        base + 105,
+        &.{ 9, base, base + 1, base + 100, base + 101, base + 102, base + 103, base + 104 },
+    );
     try expect_rows(.roaring, &.{ 0x3A, 0x30, 0, 0, 0, 0, 0, 0 }, 5, &.{});
     defer interrupt.forget();
     try testing.expectError(error.InvalidFormat, read(memory, .roaring, run_sample(memory), base + 104));
     for ([_][]const u8{ roaring_sample(memory), run_sample(memory) }) |sample| {
-        for (0..@min(sample.len, 300)) |size| try testing.expectError(error.InvalidFormat, read(memory, .roaring, sample[0..size], 1 << 20));
+        for (0..@min(sample.len, 300)) |size| {
+            try testing.expectError(error.InvalidFormat, read(memory, .roaring, sample[0..size], 1 << 20));
+        }
     }
     try expect_rows(.members, run_sample(memory), base + 101, &.{ 9, base, base + 1, base + 100 });
 }

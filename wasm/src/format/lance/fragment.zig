@@ -87,7 +87,8 @@ pub const Fragment = struct {
                 errdefer interrupt.describe_column(@intCast(i));
                 try self.open_leaf(leaf, opening.window_size);
             }
-            input.* = .{ .node = .{ .node = node, .leaves = self.leaves[first..self.leaf_count] }, .first = @intCast(first) };
+            const leaves = self.leaves[first..self.leaf_count];
+            input.* = .{ .node = .{ .node = node, .leaves = leaves }, .first = @intCast(first) };
         }
     }
 
@@ -126,7 +127,9 @@ pub const Fragment = struct {
 
     fn note(self: *Fragment, owner: usize, needs: *Needs) Error!void {
         const leaf = &self.leaves[owner];
-        for (leaf.scratch.items) |range| try needs.append(self.arena.gpa, .{ .range = range, .owner = @intCast(owner) });
+        for (leaf.scratch.items) |range| {
+            try needs.append(self.arena.gpa, .{ .range = range, .owner = @intCast(owner) });
+        }
         leaf.scratch.clearRetainingCapacity();
     }
 
@@ -279,7 +282,9 @@ const FragmentFile = struct {
 };
 
 fn align_to(cursor: *Cursor) error{InvalidFormat}!void {
-    _ = try cursor.read_bytes(@min(std.mem.alignForward(usize, cursor.position, 8) - cursor.position, cursor.remaining()));
+    _ = try cursor.read_bytes(
+        @min(std.mem.alignForward(usize, cursor.position, 8) - cursor.position, cursor.remaining()),
+    );
 }
 
 /// The table's columns as nodes, and where their leaves lie.
@@ -305,7 +310,8 @@ const Tree = struct {
             const id = std.mem.readInt(i32, pairs[i * 8 ..][0..4], .little);
             const column = std.mem.readInt(i32, pairs[i * 8 + 4 ..][0..4], .little);
             if (id < 0 or column < 0) continue;
-            if (column >= file.column_count) return refuse("a field is column {d} of a file of {d}", .{ column, file.column_count });
+            if (column >= file.column_count)
+                return refuse("a field is column {d} of a file of {d}", .{ column, file.column_count });
             const entry = try self.found.getOrPut(self.arena, id);
             if (!entry.found_existing) entry.value_ptr.* = .{ .part = number, .column = @intCast(column) };
         }
@@ -372,7 +378,10 @@ const Tree = struct {
                 }
             },
             .fixed_list_of_structs => {
-                try self.add_refused(&node, "lists of a fixed size with structures are not supported; leave the column out");
+                try self.add_refused(
+                    &node,
+                    "lists of a fixed size with structures are not supported; leave the column out",
+                );
                 return node;
             },
         }

@@ -58,7 +58,8 @@ pub const FullZipPage = struct {
         if (layout.size == .value and context.path.depth == 0 and all_visible) {
             self.stride = self.control_size + layout.size.value / 8;
             const total = std.math.mul(u64, row_count, self.stride.?) catch std.math.maxInt(u64);
-            if (total != items.size) return refuse("a page of {d} rows has {d} bytes of items", .{ row_count, items.size });
+            if (total != items.size)
+                return refuse("a page of {d} rows has {d} bytes of items", .{ row_count, items.size });
         } else {
             const places = try context.whole(1);
             const size = places.size / (row_count + 1);
@@ -69,8 +70,10 @@ pub const FullZipPage = struct {
         self.values = try .init(context.gpa, layout.values, context.leaf);
         errdefer self.values.deinit();
         if (layout.size == .value) {
-            const expected = try self.values.fixed_size() orelse return refuse("values of any size in a page of a fixed one", .{});
-            if (expected != layout.size.value / 8) return refuse("values of {d} bytes that take {d}", .{ expected, layout.size.value / 8 });
+            const expected = try self.values.fixed_size() orelse
+                return refuse("values of any size in a page of a fixed one", .{});
+            if (expected != layout.size.value / 8)
+                return refuse("values of {d} bytes that take {d}", .{ expected, layout.size.value / 8 });
         }
         return self;
     }
@@ -247,8 +250,10 @@ const Items = struct {
                 2 => try self.int(u16),
                 else => try self.int(u32),
             };
-            const definition = std.math.cast(u16, word & mask) orelse return refuse("a definition level of {d}", .{word & mask});
-            const repetition = std.math.cast(u16, word >> definition_bits) orelse return refuse("a repetition level of {d}", .{word});
+            const definition = std.math.cast(u16, word & mask) orelse
+                return refuse("a definition level of {d}", .{word & mask});
+            const repetition = std.math.cast(u16, word >> definition_bits) orelse
+                return refuse("a repetition level of {d}", .{word});
             page.definitions.appendAssumeCapacity(definition);
             page.repetitions.appendAssumeCapacity(repetition);
             if (definition > page.table.visible_max) continue;

@@ -91,7 +91,12 @@ pub const LeafReader = struct {
         const arena = self.arena.allocator();
         const lists = try arena.alloc([]const plain_module.Page, self.place.lists.len);
         for (lists, self.place.lists) |*list, column| {
-            const found = try data_file.read_pages(arena, try file.column(column), self.place.found.?.part, file.file_size);
+            const found = try data_file.read_pages(
+                arena,
+                try file.column(column),
+                self.place.found.?.part,
+                file.file_size,
+            );
             list.* = try plain_module.read_pages(arena, found, null, false);
         }
         const leaf = &self.place.leaf;
@@ -220,7 +225,9 @@ pub const LeafReader = struct {
         while (rest.take()) |part| {
             const page = try self.open(part.page);
             switch (page.reader) {
-                inline else => |*reader| if (try reader.prepare(missing)) try reader.need(part.begin, part.end, missing),
+                inline else => |*reader| {
+                    if (try reader.prepare(missing)) try reader.need(part.begin, part.end, missing);
+                },
             }
         }
     }
@@ -259,7 +266,10 @@ pub const LeafReader = struct {
             if (self.is_wanted_whole(part)) {
                 if (whole.size() > left) return reached;
                 for (whole.buffers) |buffer| {
-                    if (buffer.size > 0 and self.segments.find(buffer) == null) try missing.append(self.arena.gpa, buffer);
+                    if (buffer.size > 0 and self.segments.find(buffer) == null) try missing.append(
+                        self.arena.gpa,
+                        buffer,
+                    );
                 }
                 left -= whole.size();
                 reached = whole.end();
@@ -304,7 +314,9 @@ pub const LeafReader = struct {
                 used = try reader.first_used(self.row - @min(self.row, self.pages[current].first_row));
                 reader.opened = null;
             },
-            inline else => |*reader| used = try reader.first_used(self.row - @min(self.row, self.pages[current].first_row)),
+            inline else => |*reader| {
+                used = try reader.first_used(self.row - @min(self.row, self.pages[current].first_row));
+            },
         };
         var kept: usize = 0;
         for (self.segments.list.items) |segment| {

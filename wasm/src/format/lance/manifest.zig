@@ -300,7 +300,8 @@ const Parser = struct {
             11 => return unsupported("data overlays"),
             else => {},
         };
-        if (self.files.count() == fragment.first_file) return refuse("the fragment {d} has no data files", .{fragment.id});
+        if (self.files.count() == fragment.first_file)
+            return refuse("the fragment {d} has no data files", .{fragment.id});
         if (self.files.has_unknown_size(fragment.first_file)) fragment.size = 0;
         if (fragment.rows != unknown and fragment.rows > fragment_rows_max)
             return refuse("the fragment {d} claims {d} rows", .{ fragment.id, fragment.rows });
@@ -336,7 +337,8 @@ const Parser = struct {
             1 => {
                 const name = try field.text();
                 self.texts.file_format = try self.pool.add(name);
-                if (name.len > 0 and !std.mem.eql(u8, name, "lance")) return unsupported("data files that are not Lance's");
+                if (name.len > 0 and !std.mem.eql(u8, name, "lance"))
+                    return unsupported("data files that are not Lance's");
             },
             2 => {
                 const name = try field.text();
@@ -488,7 +490,10 @@ fn check_flags(flags: u64) Error!void {
 fn check_version(name: []const u8) Error!void {
     for ([_][]const u8{ "", "0.1", "0.2", "0.3", "2.0", "2.1", "2.2" }) |known|
         if (std.mem.eql(u8, name, known)) return;
-    interrupt.describe("the table's files are of Lance's version {s}; those up to 2.2 are read", .{name[0..@min(name.len, 40)]});
+    interrupt.describe(
+        "the table's files are of Lance's version {s}; those up to 2.2 are read",
+        .{name[0..@min(name.len, 40)]},
+    );
     return error.NotSupported;
 }
 
@@ -515,7 +520,11 @@ const Blob = struct {
     }
 
     fn count(self: Blob, comptime name: []const u8) u32 {
-        return std.mem.readInt(u32, self.bytes[8 + 8 * Numbers.count + 4 * std.meta.fieldIndex(Counts, name).? ..][0..4], .little);
+        return std.mem.readInt(
+            u32,
+            self.bytes[8 + 8 * Numbers.count + 4 * std.meta.fieldIndex(Counts, name).? ..][0..4],
+            .little,
+        );
     }
 
     fn section(self: Blob, which: Section) []const u8 {
@@ -535,12 +544,28 @@ const Blob = struct {
     }
 };
 
-const TestFile = struct { path: []const u8 = "a.lance", fields: []const i64 = &.{ 0, 1 }, columns: []const i64 = &.{ 0, 1 }, major: i64 = 2, minor: i64 = 2, size: i64 = 0 };
-const TestFragment = struct { id: i64, rows: ?i64 = 10, files: []const TestFile = &.{.{}}, deleted: ?i64 = null, more: ?u32 = null };
+const TestFile = struct {
+    path: []const u8 = "a.lance",
+    fields: []const i64 = &.{ 0, 1 },
+    columns: []const i64 = &.{ 0, 1 },
+    major: i64 = 2,
+    minor: i64 = 2,
+    size: i64 = 0,
+};
+const TestFragment = struct {
+    id: i64,
+    rows: ?i64 = 10,
+    files: []const TestFile = &.{.{}},
+    deleted: ?i64 = null,
+    more: ?u32 = null,
+};
 
 const TestManifest = struct {
     fragments: []const TestFragment = &.{},
-    fields: []const schema.TestField = &.{ .{ .name = "id", .id = 0, .type = "int64" }, .{ .name = "t", .id = 1, .type = "string" } },
+    fields: []const schema.TestField = &.{
+        .{ .name = "id", .id = 0, .type = "int64" },
+        .{ .name = "t", .id = 1, .type = "string" },
+    },
     flags: i64 = 0,
     data_version: []const u8 = "2.2",
     transaction_number: u32 = 23,
@@ -616,7 +641,10 @@ test flatten {
     defer arena.deinit();
     const memory = arena.allocator();
     const manifest: TestManifest = .{ .flags = 1 | 2 | 4 | 8 | 16 | 32 | 256, .fragments = &.{
-        .{ .id = 3, .rows = 100_000, .files = &.{ .{ .path = "x.lance" }, .{ .path = "y.lance", .fields = &.{ 2, -2 }, .columns = &.{ 0, -1 }, .size = 70 } } },
+        .{ .id = 3, .rows = 100_000, .files = &.{
+            .{ .path = "x.lance" },
+            .{ .path = "y.lance", .fields = &.{ 2, -2 }, .columns = &.{ 0, -1 }, .size = 70 },
+        } },
         .{ .id = 5, .rows = 200_000, .deleted = 7, .files = &.{.{ .path = "z.lance", .size = 1 << 25 }}, .more = 5 },
         .{ .id = 6, .rows = 0 },
     } };
@@ -664,12 +692,24 @@ test "manifests of all versions, and what they leave out" {
     var arena: Arena = .init(testing.allocator);
     defer arena.deinit();
     const memory = arena.allocator();
-    for ([_]struct { i64, i64, []const u8 }{ .{ 0, 0, "" }, .{ 0, 2, "0.1" }, .{ 0, 3, "2.0" }, .{ 2, 0, "2.0" }, .{ 2, 1, "2.1" }, .{ 2, 2, "2.2" } }) |case| {
+    const cases = [_]struct { i64, i64, []const u8 }{
+        .{ 0, 0, "" },
+        .{ 0, 2, "0.1" },
+        .{ 0, 3, "2.0" },
+        .{ 2, 0, "2.0" },
+        .{ 2, 1, "2.1" },
+        .{ 2, 2, "2.2" },
+    };
+    for (cases) |case| {
         const is_legacy = case[0] == 0 and case[1] < 3;
         const manifest: TestManifest = .{
             .data_version = case[2],
             .transaction_number = 21,
-            .fragments = &.{.{ .id = 0, .rows = null, .files = &.{.{ .major = case[0], .minor = case[1], .columns = if (is_legacy) &.{} else &.{ 0, 1 } }} }},
+            .fragments = &.{.{ .id = 0, .rows = null, .files = &.{.{
+                .major = case[0],
+                .minor = case[1],
+                .columns = if (is_legacy) &.{} else &.{ 0, 1 },
+            }} }},
         };
         const blob: Blob = .{ .bytes = try flatten(memory, manifest.bytes(memory)) };
         try testing.expectEqual(222, blob.number("transaction_section"));
@@ -764,7 +804,10 @@ test "mutated manifests" {
     defer kept.deinit();
     defer interrupt.forget();
     const manifest: TestManifest = .{ .flags = 1, .fragments = &.{
-        .{ .id = 3, .rows = 100_000, .files = &.{ .{}, .{ .fields = &.{ 2, -2 }, .columns = &.{ 0, -1 }, .size = 70 } } },
+        .{ .id = 3, .rows = 100_000, .files = &.{
+            .{},
+            .{ .fields = &.{ 2, -2 }, .columns = &.{ 0, -1 }, .size = 70 },
+        } },
         .{ .id = 5, .rows = 200_000, .deleted = 7, .more = 5 },
     } };
     const original = manifest.bytes(kept.allocator());

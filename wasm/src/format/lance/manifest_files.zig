@@ -78,7 +78,10 @@ pub const Files = struct {
         const is_legacy = major == 0 and minor <= 2;
         const is_known = is_legacy or (major == 0 and minor == 3) or (major == 2 and minor <= 2);
         if (!is_known) {
-            interrupt.describe("the data file {s} is of Lance's version {d}.{d}; those up to 2.2 are read", .{ shown(path), major, minor });
+            interrupt.describe(
+                "the data file {s} is of Lance's version {d}.{d}; those up to 2.2 are read",
+                .{ shown(path), major, minor },
+            );
             return error.NotSupported;
         }
         self.path.appendAssumeCapacity(try pool.add(path));
@@ -143,7 +146,10 @@ pub const Lists = struct {
             while (try numbers.next()) |number| try target.append(arena, number);
         }
         if (!is_legacy and self.columns.items.len != self.fields.items.len)
-            return refuse("a data file has {d} fields in {d} columns", .{ self.fields.items.len, self.columns.items.len });
+            return refuse(
+                "a data file has {d} fields in {d} columns",
+                .{ self.fields.items.len, self.columns.items.len },
+            );
         const entries = try arena.alloc(Entry, self.fields.items.len);
         for (entries, self.fields.items, 0..) |*entry, field, i|
             entry.* = .{ .field = field, .column = if (is_legacy) -1 else self.columns.items[i] };

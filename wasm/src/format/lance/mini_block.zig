@@ -128,7 +128,8 @@ pub const MiniBlockPage = struct {
                 std.mem.readInt(u16, words[i * 2 ..][0..2], .little);
             const is_last = i + 1 == count;
             const value_count = if (is_last or word & 15 == 0) left else @as(u64, 1) << @intCast(word & 15);
-            if (value_count > left or value_count > std.math.maxInt(u32)) return refuse("a page's chunks have more values than it", .{});
+            if (value_count > left or value_count > std.math.maxInt(u32))
+                return refuse("a page's chunks have more values than it", .{});
             const size = (@as(u64, word >> 4) + 1) * 8;
             chunk.* = .{
                 .offset = offset,
@@ -141,7 +142,8 @@ pub const MiniBlockPage = struct {
             offset += size;
         }
         const chunk_bytes = (try self.context.whole(1)).size;
-        if (left > 0 or offset > chunk_bytes) return refuse("a page's chunks do not add up to its values or bytes", .{});
+        if (left > 0 or offset > chunk_bytes)
+            return refuse("a page's chunks do not add up to its values or bytes", .{});
         chunks[count] = .{
             .offset = offset,
             .value_count = 0,
@@ -159,7 +161,8 @@ pub const MiniBlockPage = struct {
         const index = try self.context.bytes(try self.index_range());
         const stride = (@as(u64, self.layout.repetition_index_depth) + 1) * 8;
         const count = chunks.len - 1;
-        if (stride > index.len or index.len != stride * count) return refuse("an index of rows is not one of {d} chunks", .{count});
+        if (stride > index.len or index.len != stride * count)
+            return refuse("an index of rows is not one of {d} chunks", .{count});
         var ended: u64 = 0;
         var goes_on = false;
         for (chunks[0..count], 0..) |*chunk, i| {
@@ -167,13 +170,15 @@ pub const MiniBlockPage = struct {
             chunk.first_row = ended + @intFromBool(goes_on);
             const entry = index[i * @as(usize, @intCast(stride)) ..][0..@intCast(stride)];
             const rows = std.mem.readInt(u64, entry[0..8], .little);
-            if (rows > self.context.page.row_count - ended) return refuse("an index of rows counts more than there are", .{});
+            if (rows > self.context.page.row_count - ended)
+                return refuse("an index of rows counts more than there are", .{});
             const rest = std.mem.readInt(u64, entry[8..16], .little) > 0;
             if (goes_on and rows == 0 and !rest) return refuse("an index of rows loses one of them", .{});
             ended += rows;
             goes_on = rest;
         }
-        if (ended != self.context.page.row_count or goes_on) return refuse("an index of rows does not count all of them", .{});
+        if (ended != self.context.page.row_count or goes_on)
+            return refuse("an index of rows does not count all of them", .{});
     }
 
     fn read_dictionary(self: *MiniBlockPage) Error!void {
@@ -287,7 +292,8 @@ pub const MiniBlockPage = struct {
             opened.valid = try self.valid_values(self.definitions.items);
         }
         const visible = self.table.count_visible(opened.definitions, entry_count);
-        if (visible != chunk.value_count) return refuse("a chunk of {d} values has levels of {d}", .{ chunk.value_count, visible });
+        if (visible != chunk.value_count)
+            return refuse("a chunk of {d} values has levels of {d}", .{ chunk.value_count, visible });
         var buffers: [layout_module.value_buffers_max][]const u8 = undefined;
         for (buffers[0..buffer_count], sizes[0..buffer_count]) |*buffer, size| buffer.* = try parts.take(size);
         try self.values.open(buffers[0..buffer_count], chunk.value_count);
@@ -346,7 +352,8 @@ pub const MiniBlockPage = struct {
         if (try self.values.read_code_range(first, codes) >= entry_count and count > 0) {
             for (codes, first..) |*code, place| {
                 if (code.* < entry_count) continue;
-                if (valid == null or bitmap.get(valid.?.ptr, place)) return refuse("a code is beyond its dictionary", .{});
+                if (valid == null or bitmap.get(valid.?.ptr, place))
+                    return refuse("a code is beyond its dictionary", .{});
                 code.* = 0;
             }
             if (entry_count == 0) return page_module.append_empty(builder, count);
@@ -395,7 +402,8 @@ const Parts = struct {
 
     fn int(self: *Parts, comptime T: type) Error!T {
         @setRuntimeSafety(true);
-        if (@sizeOf(T) > self.bytes.len - self.position) return refuse("a chunk of {d} bytes is cut short", .{self.bytes.len});
+        if (@sizeOf(T) > self.bytes.len - self.position)
+            return refuse("a chunk of {d} bytes is cut short", .{self.bytes.len});
         defer self.position += @sizeOf(T);
         return std.mem.readInt(T, self.bytes[self.position..][0..@sizeOf(T)], .little);
     }
@@ -404,7 +412,8 @@ const Parts = struct {
     fn take(self: *Parts, size: u32) Error![]const u8 {
         @setRuntimeSafety(true);
         const begin = std.mem.alignForward(usize, self.position, 8);
-        if (begin > self.bytes.len or size > self.bytes.len - begin) return refuse("a chunk of {d} bytes is cut short", .{self.bytes.len});
+        if (begin > self.bytes.len or size > self.bytes.len - begin)
+            return refuse("a chunk of {d} bytes is cut short", .{self.bytes.len});
         self.position = begin + size;
         return self.bytes[begin..][0..size];
     }

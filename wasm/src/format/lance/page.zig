@@ -32,9 +32,11 @@ pub const Context = struct {
     /// A part of one of the page's buffers.
     pub fn part(self: *const Context, buffer: usize, begin: u64, end: u64) Error!Range {
         @setRuntimeSafety(true);
-        if (buffer >= self.page.buffers.len) return refuse("a page has {d} buffers, too few for its layout", .{self.page.buffers.len});
+        if (buffer >= self.page.buffers.len)
+            return refuse("a page has {d} buffers, too few for its layout", .{self.page.buffers.len});
         const found = self.page.buffers[buffer];
-        if (begin > end or end > found.size) return refuse("a page's buffer of {d} bytes ends before its rows do", .{found.size});
+        if (begin > end or end > found.size)
+            return refuse("a page's buffer of {d} bytes ends before its rows do", .{found.size});
         return .{ .file = found.file, .offset = found.offset + begin, .size = end - begin };
     }
 
@@ -74,7 +76,10 @@ pub fn append_empty(builder: *ColumnBuilder, count: u32) Error!void {
             @memset(ends[1..][0..count], ends[0]);
         },
         .structure => for (builder.children) |*child| try child.append_nulls(count),
-        else => @memset((try builder.grow_dense(builder.type.value_size() * count))[0..@intCast(builder.type.value_size() * count)], 0),
+        else => {
+            const size = builder.type.value_size() * count;
+            @memset((try builder.grow_dense(size))[0..@intCast(size)], 0);
+        },
     }
     builder.dense_count += count;
 }

@@ -95,7 +95,8 @@ pub fn read_pages(
             .first_item = first_item,
             .item_count = list.item_count,
         } };
-        first_item = std.math.add(u64, first_item, list.item_count) catch return refuse("lists have too many items", .{});
+        first_item = std.math.add(u64, first_item, list.item_count) catch
+            return refuse("lists have too many items", .{});
     }
     return found;
 }
@@ -285,7 +286,9 @@ pub const Reader = struct {
         var span: Span = .{ .begin = begin, .end = end };
         for (self.lists) |pages| {
             var parts: Parts = .of(pages, span);
-            while (parts.take()) |part| _ = try self.want(try part.page.values.lists.ends.part(part.begin, part.end), missing);
+            while (parts.take()) |part| {
+                _ = try self.want(try part.page.values.lists.ends.part(part.begin, part.end), missing);
+            }
             if (missing.items.len > before) return;
             span = try self.items_of(pages, span);
         }
@@ -316,7 +319,9 @@ pub const Reader = struct {
     pub fn need_tables(self: *Reader, begin: u64, end: u64, missing: *Ranges) Error!void {
         if (self.lists.len > 0) {
             var parts: Parts = .of(self.lists[0], .{ .begin = begin, .end = end });
-            while (parts.take()) |part| _ = try self.want(try part.page.values.lists.ends.part(part.begin, part.end), missing);
+            while (parts.take()) |part| {
+                _ = try self.want(try part.page.values.lists.ends.part(part.begin, part.end), missing);
+            }
             return;
         }
         var parts: Parts = .of(self.pages, .{ .begin = begin, .end = end });
@@ -338,7 +343,12 @@ pub const Reader = struct {
         var parts: Parts = .of(pages, span);
         while (parts.take()) |part| {
             const list = &part.page.values.lists;
-            const reached = try self.extent(&list.ends, .{ .offset = 0, .size = list.item_count }, part.begin, part.end);
+            const reached = try self.extent(
+                &list.ends,
+                .{ .offset = 0, .size = list.item_count },
+                part.begin,
+                part.end,
+            );
             const begin = list.first_item + reached.range.offset;
             if (found == null) found = .{ .begin = begin, .end = begin };
             found.?.end = begin + reached.range.size;
@@ -432,7 +442,13 @@ pub const Reader = struct {
     }
 
     /// Texts between their ends, into `slices`.
-    fn cut_texts(self: *Reader, found: *const Extent, null_addition: u64, text: []const u8, count: u32) Error!?[]const u8 {
+    fn cut_texts(
+        self: *Reader,
+        found: *const Extent,
+        null_addition: u64,
+        text: []const u8,
+        count: u32,
+    ) Error!?[]const u8 {
         @setRuntimeSafety(true);
         try self.slices.resize(self.gpa, count);
         try self.scratch_bits.resize(self.gpa, bitmap.size(count) + 8);
@@ -455,7 +471,12 @@ pub const Reader = struct {
         @setRuntimeSafety(true);
         const count: u32 = @intCast(part.end - part.begin);
         const entries = try self.extent(&codes.ends, codes.bytes, 0, codes.count);
-        const known = try self.cut_texts(&entries, codes.ends.null_addition, try self.bytes(entries.range), codes.count);
+        const known = try self.cut_texts(
+            &entries,
+            codes.ends.null_addition,
+            try self.bytes(entries.range),
+            codes.count,
+        );
         const texts = try self.gpa.dupe([]const u8, self.slices.items);
         defer self.gpa.free(texts);
         const missing = try self.gpa.alloc(bool, texts.len);
@@ -463,7 +484,8 @@ pub const Reader = struct {
         for (missing, 0..) |*is_missing, i| is_missing.* = known != null and !bitmap.get(known.?.ptr, i);
         const skipped: usize = @intCast(part.begin % 8);
         const width = codes.bits / 8;
-        const indices = (try self.bytes(try bits_of(codes.indices, codes.bits, part.begin, part.end)))[skipped * width ..];
+        const from_byte = try self.bytes(try bits_of(codes.indices, codes.bits, part.begin, part.end));
+        const indices = from_byte[skipped * width ..];
         try self.slices.resize(self.gpa, count);
         try self.scratch_bits.resize(self.gpa, bitmap.size(count) + 8);
         @memset(self.scratch_bits.items, 0);
@@ -494,7 +516,13 @@ pub const Reader = struct {
     const Entry = struct { repetition: u8, definition: u8, is_open: bool };
 
     /// Levels of rows, and a value for every slot.
-    pub fn read_entries(self: *Reader, lists: levels.Lists, builder: *ColumnBuilder, begin: u64, count: u32) Error!void {
+    pub fn read_entries(
+        self: *Reader,
+        lists: levels.Lists,
+        builder: *ColumnBuilder,
+        begin: u64,
+        count: u32,
+    ) Error!void {
         var entries: std.ArrayList(Entry) = .empty;
         defer entries.deinit(self.gpa);
         try entries.appendNTimes(self.gpa, .{ .repetition = 0, .definition = 0, .is_open = true }, count);
@@ -539,19 +567,27 @@ pub const Reader = struct {
                 const raw = std.mem.readInt(u64, found.ends[i * 8 ..][0..8], .little);
                 const is_null = list.ends.null_addition > 0 and raw >= list.ends.null_addition;
                 const end = if (is_null) raw - list.ends.null_addition else raw;
-                if (end < last or end > list.item_count) return refuse("a page's ends fall, or lie behind its items", .{});
+                if (end < last or end > list.item_count)
+                    return refuse("a page's ends fall, or lie behind its items", .{});
                 const items: usize = @intCast(end - last);
                 last = end;
                 const outer = left[0];
                 left = left[1..];
                 if (items == 0) {
                     const level = if (is_null) definition - 1 else definition;
-                    try opened.append(self.gpa, .{ .repetition = outer.repetition, .definition = level, .is_open = false });
+                    try opened.append(
+                        self.gpa,
+                        .{ .repetition = outer.repetition, .definition = level, .is_open = false },
+                    );
                     continue;
                 }
                 if (is_null) return refuse("a list that is NULL has items", .{});
                 try opened.append(self.gpa, .{ .repetition = outer.repetition, .definition = 0, .is_open = true });
-                try opened.appendNTimes(self.gpa, .{ .repetition = depth, .definition = 0, .is_open = true }, items - 1);
+                try opened.appendNTimes(
+                    self.gpa,
+                    .{ .repetition = depth, .definition = 0, .is_open = true },
+                    items - 1,
+                );
             }
         }
         try opened.appendSlice(self.gpa, left);
@@ -571,9 +607,12 @@ pub const Reader = struct {
             const count: usize = @intCast(part.end - part.begin);
             const valid = try self.valid_slots(part);
             for (0..count) |i| {
-                while (left.len > 0 and !left[0].is_open) : (left = left[1..]) put_entry(lists, left[0].repetition, left[0].definition);
+                while (left.len > 0 and !left[0].is_open) : (left = left[1..]) {
+                    put_entry(lists, left[0].repetition, left[0].definition);
+                }
                 if (left.len == 0) return refuse("values do not fit into the lists around them", .{});
-                const is_valid = if (part.page.values == .none) false else if (valid) |bits| bitmap.get(bits.ptr, i) else true;
+                const is_marked = if (valid) |bits| bitmap.get(bits.ptr, i) else true;
+                const is_valid = is_marked and part.page.values != .none;
                 put_entry(lists, left[0].repetition, if (is_valid) full else full - 1);
                 left = left[1..];
             }

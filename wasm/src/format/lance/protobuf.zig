@@ -112,7 +112,8 @@ pub const Message = struct {
         const key = try self.varint();
         const number = std.math.cast(u29, key >> 3) orelse return refuse("a field's number is beyond its range", .{});
         if (number == 0) return refuse("a field has the number 0", .{});
-        return .{ .number = number, .value = switch (@as(WireType, @fromBackingInt(@intCast(@as(u3, @truncate(key)))))) {
+        const wire_type: WireType = @fromBackingInt(@intCast(@as(u3, @truncate(key))));
+        return .{ .number = number, .value = switch (wire_type) {
             .varint => .{ .varint = try self.varint() },
             .fixed64 => .{ .fixed64 = std.mem.readInt(u64, (try self.take(8))[0..8], .little) },
             .bytes => .{ .bytes = try self.take(try self.varint()) },

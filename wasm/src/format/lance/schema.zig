@@ -61,13 +61,18 @@ pub const Node = struct {
         for (fields, self.children) |*field, *child|
             field.* = .{ .name = child.name, .type = try child.type_at(arena, depth + 1) };
         if (kind == .structure) return .{ .tag = .structure, .children = fields };
-        if (fields.len != 1) return refuse("the field {s} of the type {s} has {d} children", .{ self.name, self.logical_type, fields.len });
+        if (fields.len != 1)
+            return refuse(
+                "the field {s} of the type {s} has {d} children",
+                .{ self.name, self.logical_type, fields.len },
+            );
         if (kind != .map) {
             fields[0].name = "item";
             return .{ .tag = .list, .children = fields };
         }
         const entries = fields[0].type;
-        if (entries.tag != .structure or entries.children.len != 2) return refuse("the map {s} has no keys and values", .{self.name});
+        if (entries.tag != .structure or entries.children.len != 2)
+            return refuse("the map {s} has no keys and values", .{self.name});
         const pair = try arena.dupe(schema.Field, entries.children);
         pair[0].name = "key";
         pair[1].name = "value";
@@ -148,7 +153,8 @@ fn read_field(message: protobuf.Message) Error!Raw {
         else => {},
     };
     const longest = std.math.maxInt(u16);
-    if (raw.node.name.len > longest or raw.node.logical_type.len > longest) return refuse("a field's name of {d} bytes", .{raw.node.name.len});
+    if (raw.node.name.len > longest or raw.node.logical_type.len > longest)
+        return refuse("a field's name of {d} bytes", .{raw.node.name.len});
     if (raw.node.id < 0) return refuse("the field {s} has the id {d}", .{ raw.node.name, raw.node.id });
     return raw;
 }
@@ -223,7 +229,9 @@ fn read_record(arena: std.mem.Allocator, cursor: *Cursor, depth: u32) Error!Node
         .logical_type = try schema.read_name(cursor),
     };
     const child_count = try cursor.read_int(u16);
-    if (try cursor.read_flag()) node.dictionary = .{ .offset = try cursor.read_int(u64), .length = try cursor.read_int(u64) };
+    if (try cursor.read_flag()) {
+        node.dictionary = .{ .offset = try cursor.read_int(u64), .length = try cursor.read_int(u64) };
+    }
     if (child_count > cursor.remaining() / record_size_min) return refuse("a schema is cut short", .{});
     const children = try arena.alloc(Node, child_count);
     for (children) |*child| child.* = try read_record(arena, cursor, depth + 1);
@@ -334,9 +342,13 @@ test "trees that cannot be" {
         &.{ .{ .name = "x", .id = 1, .type = "int64" }, .{ .name = "y", .id = 1, .type = "int64" } },
         &.{.{ .name = "x", .id = -1, .type = "int64" }},
     };
-    for (cases) |fields| try testing.expectError(error.InvalidFormat, from_messages(memory, try messages_of(memory, fields)));
+    for (cases) |fields| {
+        try testing.expectError(error.InvalidFormat, from_messages(memory, try messages_of(memory, fields)));
+    }
     var deep: [40]TestField = undefined;
-    for (&deep, 0..) |*field, i| field.* = .{ .name = "d", .id = @intCast(i), .parent = @as(i32, @intCast(i)) - 1, .type = "struct" };
+    for (&deep, 0..) |*field, i| {
+        field.* = .{ .name = "d", .id = @intCast(i), .parent = @as(i32, @intCast(i)) - 1, .type = "struct" };
+    }
     try testing.expectError(error.NotSupported, from_messages(memory, try messages_of(memory, &deep)));
     const shapeless = try from_messages(memory, try messages_of(memory, &.{
         .{ .name = "l", .id = 0, .type = "list" },
