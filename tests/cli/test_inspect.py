@@ -356,7 +356,7 @@ def test_only_tables_of_files_have_a_report(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
     qm = QueryMode.local(root=tmp_path)
     report = report_of(qm.table("a.parquet"))
-    assert report.kind == "parquet" and report.paths() == ["a"]
+    assert report.no_groups is None and report.paths() == ["a"]
     for frame in (qm.table("a.parquet").select("a"), qm.from_json([{"a": 1}])):
         with pytest.raises(QueryModeError, match=r"NOT_SUPPORTED.*files"):
             report_of(frame)

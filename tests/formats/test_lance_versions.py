@@ -13,9 +13,11 @@ from querymode.catalog.reference import Reference
 from querymode.plan.nodes import Scan
 from querymode.store.s3 import ClientSettings
 from tests.raises import raises_code
+from tests.s3_server import settings_of
+
+BUCKET = "lance-versions"
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 lance = pytest.importorskip("lance")
@@ -141,21 +143,10 @@ def test_what_is_known_of_versions(path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def settings() -> Iterator[dict[str, Any]]:
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    settings = {
-        "endpoint_url": f"http://{host}:{port}",
-        "aws_access_key_id": "me",
-        "aws_secret_access_key": "secret",
-        "region": "us-east-1",
-    }
-    ClientSettings(settings, 5.0).client().create_bucket(Bucket="bucket")
-    yield settings
-    server.stop()
+def settings(s3_endpoint: str) -> dict[str, Any]:
+    settings = settings_of(s3_endpoint)
+    ClientSettings(settings, 5.0).client().create_bucket(Bucket=BUCKET)
+    return settings
 
 
 def upload(settings: dict[str, Any], path: Path, prefix: str) -> None:
@@ -163,7 +154,7 @@ def upload(settings: dict[str, Any], path: Path, prefix: str) -> None:
     for folder, _, names in os.walk(path):
         for name in names:
             file = os.path.join(folder, name)
-            client.upload_file(file, "bucket", prefix + os.path.relpath(file, path))
+            client.upload_file(file, BUCKET, prefix + os.path.relpath(file, path))
 
 
 @pytest.mark.parametrize("name", ["t.lance", "plain"])
@@ -171,14 +162,14 @@ def test_on_s3(name: str, settings: dict[str, Any], path: Path) -> None:
     upload(settings, path, f"{name}/")
     session = QueryMode.local(storage_options=settings)
     expected = lance.dataset(path).to_table().to_pydict()
-    for where in (f"s3://bucket/{name}", f"s3://bucket/{name}/"):
+    for where in (f"s3://lance-versions/{name}", f"s3://lance-versions/{name}/"):
         frame = session.table(where)
         assert frame.count() == len(expected["id"])
         assert frame.to_arrow().to_pydict() == expected
-    assert session.table(f"s3://bucket/{name}", version=1).count() == 20_000
-    assert session.table(f"s3://bucket/{name}", ref="before").count() == 20_010
+    assert session.table(f"s3://lance-versions/{name}", version=1).count() == 20_000
+    assert session.table(f"s3://lance-versions/{name}", ref="before").count() == 20_010
     with raises_code("TABLE_NOT_FOUND"):
-        session.table(f"s3://bucket/{name}", version=99)
+        session.table(f"s3://lance-versions/{name}", version=99)
     lance.write_dataset(lance.dataset(path).to_table(limit=3), path, mode="append")
     upload(settings, path, f"{name}/")
     assert frame.count() == len(expected["id"]) + 3
@@ -187,9 +178,9 @@ def test_on_s3(name: str, settings: dict[str, Any], path: Path) -> None:
 def test_requests_on_s3(settings: dict[str, Any], path: Path) -> None:
     upload(settings, path, "counted.lance/")
     session = QueryMode.local(storage_options=settings)
-    result = session.table("s3://bucket/counted.lance", version=1).select("id").collect()
+    result = session.table("s3://lance-versions/counted.lance", version=1).select("id").collect()
     # A listing, the manifest, and of three files the end and one read, unless the end was all of it.
     assert result.row_count == 20_000
     assert result.stats["requests"] <= 2 + 2 * 3
     with raises_code("BUDGET_EXCEEDED"):
-        session.table("s3://bucket/counted.lance", version=2).select("t").collect(max_requests=3)
+        session.table("s3://lance-versions/counted.lance", version=2).select("t").collect(max_requests=3)

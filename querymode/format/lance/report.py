@@ -42,7 +42,9 @@ class LanceReport(Report):
         rows = [(name, str(kind)) for name, kind in fields]
         yield Sheet("schema", ("column", "type"), (False, False), rows, len(rows))
         files = ((f"{number:,}", name, size) for number, name, size in self._files())
-        yield Sheet("files", ("fragment", "file", "bytes"), (True, False, True), files, len(self._table.files))
+        yield Sheet(
+            "files", ("fragment", "file", "bytes"), (True, False, True), files, len(self._table.files)
+        )
 
     def _fields(self, columns: Sequence[str]) -> list[tuple[str, Any]]:
         return [field for field in self.schema if not columns or field[0] in columns]

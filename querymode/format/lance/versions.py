@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 VERSIONS = "_versions"
 TAGS = "_refs/tags"
 _BRANCHES = "_refs/branches"
-_NAME = re.compile(r"([0-9]{1,20})\.manifest")
+_NAME = re.compile(r"([0-9]{1,20}+)\.manifest")
 _NEWEST_FIRST = (1 << 64) - 1
 #: Names of this many digits count down.
 _DIGITS = 20
 #: Detached versions have the highest bit.
 _NUMBER_MAX = (1 << 63) - 1
-_TAG = re.compile(r"[A-Za-z0-9._-]+")
+_TAG = re.compile(r"[A-Za-z0-9._-]++")
 _TAG_SIZE_MAX = 64 << 10
 #: What one page of a listing holds. Where names count down, the newest version is in the first.
 _PAGE = 1000

@@ -212,7 +212,9 @@ pub const Scan = struct {
                 .excluded => return self.finish(),
                 .zones => |zones| {
                     if (!try self.apply_zones(zones)) return self.finish();
-                    if (try self.begin_reading()) return .need_bytes;
+                    // Rows wait for the next step, also where no bytes are missing: pieces are opened ahead of
+                    // their turn, and then the query is still at the rows of another one.
+                    if (try self.begin_reading() or !self.plan_only) return .need_bytes;
                 },
             },
             .plan => {

@@ -1,6 +1,6 @@
 //! Pages in which all values are the same, or there is none.
 //!
-//!     buffers     none │ value │ repetitions, definitions │ repetitions, definitions, value
+//!     buffers     none │ value │ repetitions, definitions │ value, repetitions, definitions
 //!
 //! Levels, where there are any, are read once for the whole page. A page without a value is one of NULLs.
 const std = @import("std");
@@ -60,8 +60,8 @@ pub const ConstantPage = struct {
         if (count > 3) return refuse("a page of one value has {d} buffers", .{count});
         const has_levels = count >= 2;
         if (has_levels) {
-            self.repetitions = try self.read_levels(0, self.layout.repetition, self.layout.repetition_count);
-            self.definitions = try self.read_levels(1, self.layout.definition, self.layout.definition_count);
+            self.repetitions = try self.read_levels(count - 2, self.layout.repetition, self.layout.repetition_count);
+            self.definitions = try self.read_levels(count - 1, self.layout.definition, self.layout.definition_count);
         }
         if (self.repetitions) |codes| try self.table.check_repetitions(codes);
         if (self.definitions) |codes| try self.table.check(codes);
@@ -73,7 +73,7 @@ pub const ConstantPage = struct {
         if (self.layout.value) |value| {
             self.value = value;
         } else if (count % 2 == 1) {
-            const bytes = try self.context.bytes(try self.context.whole(count - 1));
+            const bytes = try self.context.bytes(try self.context.whole(0));
             // Bytes of the file do not stay, the page does.
             if (bytes.len > 0) self.value = try self.context.arena.dupe(u8, try blocks.constant_value(bytes));
         }

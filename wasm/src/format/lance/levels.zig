@@ -3,7 +3,7 @@
 //! Lance counts from the values outwards: definition 0 is a value, and every layer that may lack something adds
 //! its numbers behind those within it (NULL, then empty). Repetition 0 goes on in the same innermost list, k
 //! begins a new list k levels up. Columns are put together from levels that count from the row inwards
-//! (../nested.zig), so each page has a table from its own to those.
+//! (format/nested.zig), so each page has a table from its own to those.
 const std = @import("std");
 const interrupt = @import("../../core/interrupt.zig");
 const layout = @import("layout.zig");
