@@ -159,7 +159,8 @@ def test_every_truncation(engine: str, tmp_path: Path, name: str) -> None:
             for way in ("everything", "how many"):
                 assert ending(tables, dataset, way) in REFUSED | {"OK"}, (path.name, size)
         replaced(path, data)
-    assert ending(tables, dataset, "everything") == "OK"
+    read = "NOT_SUPPORTED" if "_0.1" in name else "OK"  # as yet
+    assert ending(tables, dataset, "everything") == read
 
 
 @pytest.mark.parametrize("name", ["fragments_2.2.lance", "columns_2.2.lance", "deletions_arrow.lance"])
@@ -172,7 +173,7 @@ def test_files_that_are_gone(tmp_path: Path, name: str) -> None:
         data = path.read_bytes()
         path.unlink()
         with pytest.raises(QueryModeError) as caught:
-            for version in (None, *range(1, 8)):
+            for version in (None, *range(1, len(list((dataset / "_versions").glob("*.manifest"))) + 1)):
                 session().table(dataset, version=version).to_arrow()
         assert caught.value.code != "INTERNAL"
         assert path.name in str(caught.value) and "version" in str(caught.value), caught.value

@@ -262,8 +262,8 @@ def check(session: Session, case: Case, folder: Path, *, queries: int | None = N
     if not is_ours(theirs):
         check_foreign(session, path)
         return None
-    if case.kind.is_optional and is_refused(session, path):
-        return "a type that we do not read yet"
+    if (case.kind.is_optional or is_unread(case)) and is_refused(session, path):
+        return "what we do not read yet"
     wanted = ours(theirs)
     if case.version != "0.1" and not case.kind.is_optional:
         assert_same_tables(wanted, ours(table))  # or pylance has an error, and no test is possible
@@ -271,7 +271,7 @@ def check(session: Session, case: Case, folder: Path, *, queries: int | None = N
     _compare("everything", frame.to_arrow(), wanted)
     count = frame.count()
     assert count == wanted.num_rows, f"count() is {count:,}, not {wanted.num_rows:,}"
-    if not isinstance(session, ByPylance):
+    if not isinstance(session, ByPylance) and not case.kind.name.startswith("packed struct"):
         _check_fields(frame, wanted)
     held = QueryMode.from_arrow(theirs)
     for name, query in _chosen(case, queries_of(case, wanted), queries):
@@ -330,6 +330,19 @@ def check_foreign(session: Session, path: Path) -> None:
     numbers = session.table(str(path)).select("id").to_arrow().column("id")
     assert_same_columns(numbers, pa.chunked_array([np.arange(len(numbers))]), "id")
     assert is_refused(session, path), "a column of a type that we do not have was read"
+
+
+#: What is refused by name as yet: by parts of a kind's name, and the versions of files.
+UNREAD = {
+    "2.0": ("by LZ4", "by Zstandard", ", Zstandard", "dictionary of", "of 130 bools", "of 3 bools", "packed struct"),
+    "2.1": ("blobs",),
+    "2.2": ("blobs", "struct without fields"),
+}
+
+
+def is_unread(case: Case) -> bool:
+    """Cases that may be refused. Those that are not have to be right all the same."""
+    return any(part in case.kind.name for part in (*UNREAD.get(case.version, ()), "blobs", "with NULLs in them"))
 
 
 def is_refused(session: Session, path: Path) -> bool:

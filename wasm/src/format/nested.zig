@@ -56,7 +56,7 @@ pub fn places_of(arena: std.mem.Allocator, nodes: []const Node) error{OutOfMemor
 }
 
 fn add_fields(arena: std.mem.Allocator, places: *std.ArrayList(Node), node: *const Node) error{OutOfMemory}!void {
-    if (node.type.tag != .structure or node.is_whole) return;
+    if (node.type.tag != .structure) return;
     for (node.children) |*child| {
         try places.append(arena, child.*);
         try add_fields(arena, places, child);

@@ -142,8 +142,8 @@ pub const Fragment = struct {
             for (spans) |span| try leaf.need(first + span.begin, first + span.end, &leaf.scratch);
             if (leaf.scratch.items.len > 0 and spans.len == 1 and spans[0].count() >= window_worth) {
                 leaf.scratch.clearRetainingCapacity();
-                const reached = try leaf.need_window(first + spans[0].begin, self.end(), &leaf.scratch);
-                if (reached < first + spans[0].end) try leaf.need(reached, first + spans[0].end, &leaf.scratch);
+                const least = first + spans[0].end;
+                _ = try leaf.need_window(first + spans[0].begin, least, self.end(), &leaf.scratch);
             }
             try self.note(owner, needs);
         }
@@ -153,7 +153,7 @@ pub const Fragment = struct {
         const found = &(self.inputs[input].?);
         for (found.node.leaves, found.first..) |*leaf, owner| {
             leaf.scratch.clearRetainingCapacity();
-            self.planned[owner] = try leaf.need_window(self.first_row + begin, self.first_row + behind, &leaf.scratch);
+            self.planned[owner] = try leaf.need_window(self.first_row + begin, 0, self.first_row + behind, &leaf.scratch);
             try self.note(owner, needs);
         }
     }
@@ -164,7 +164,7 @@ pub const Fragment = struct {
         for (self.leaves, self.planned, 0..) |*leaf, *planned, owner| {
             if (planned.* >= self.end() or leaf.is_missing()) continue;
             leaf.scratch.clearRetainingCapacity();
-            planned.* = @max(try leaf.need_window(planned.*, self.end(), &leaf.scratch), planned.* + 1);
+            planned.* = @max(try leaf.need_window(planned.*, 0, self.end(), &leaf.scratch), planned.* + 1);
             try self.note(owner, needs);
             more = more or planned.* < self.end();
         }
@@ -196,8 +196,12 @@ pub const Fragment = struct {
 
     pub fn read(self: *Fragment, input: usize, builder: *ColumnBuilder, row: u64, count: u32) Error!void {
         const node = &self.inputs[input].?.node;
-        for (node.leaves) |*leaf| leaf.row = self.first_row + row;
-        try node.read(builder, count);
+        var is_missing = true;
+        for (node.leaves) |*leaf| {
+            leaf.row = self.first_row + row;
+            is_missing = is_missing and leaf.is_missing();
+        }
+        if (is_missing) try builder.append_nulls(count) else try node.read(builder, count);
     }
 
     pub fn row_size(self: *const Fragment) u64 {
@@ -348,12 +352,16 @@ const Tree = struct {
                 try self.add_leaf(leaf, field, repetition);
             },
             .structure => {
-                if (self.is_packed(field)) {
-                    try self.add_packed(&node, field, repetition);
-                    return node;
-                }
                 if (field.children.len == 0) {
                     try self.add_refused(&node, "a structure without fields is not supported; leave it out");
+                    return node;
+                }
+                if (self.is_packed_plain(field)) {
+                    try self.add_refused(&node, "a packed structure of version 2.0 is not supported; leave it out");
+                    return node;
+                }
+                if (self.is_packed(field)) {
+                    try self.add_packed(&node, field, repetition);
                     return node;
                 }
                 try self.push(false, own);
@@ -409,6 +417,14 @@ const Tree = struct {
         return self.parts[found.part].version != .v2_0;
     }
 
+    /// The same before 2.1, where every structure has a column, and only those of packed ones stand alone.
+    fn is_packed_plain(self: *const Tree, field: *const schema.Node) bool {
+        const found = self.found.get(field.id) orelse return false;
+        if (self.parts[found.part].version != .v2_0) return false;
+        for (field.children) |*child| if (self.found.contains(child.id)) return false;
+        return true;
+    }
+
     fn add_packed(self: *Tree, node: *Node, field: *const schema.Node, repetition: u8) Error!void {
         const fields = try self.arena.alloc(types.Leaf, field.children.len);
         for (fields, field.children) |*leaf, *child| {
@@ -424,6 +440,17 @@ const Tree = struct {
         try self.push(false, node.definition);
         defer _ = self.steps.pop();
         try self.add_leaf(try types.pack(self.arena, node.type, fields), field, repetition);
+        // Its fields are places too, which nobody can read alone.
+        const children = try self.arena.alloc(Node, field.children.len);
+        for (children, field.children) |*to, *child| {
+            to.* = node.*;
+            to.name = child.name;
+            to.type = try child.data_type(self.arena);
+            to.children = &.{};
+            to.leaf_first = @intCast(self.leaves.items.len);
+            try self.add_refused(to, "a field of a packed structure cannot be read alone; read the structure");
+        }
+        node.children = children;
     }
 
     const unpacked = "a packed structure with a field that is not supported; leave it out";

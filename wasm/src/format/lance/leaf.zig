@@ -250,11 +250,12 @@ pub const LeafReader = struct {
         return part.end - part.begin == page.row_count and page.size() <= self.window_size;
     }
 
-    /// Notes what is missing of a window's worth of rows; returns how far that reaches.
-    pub fn need_window(self: *LeafReader, begin: u64, end: u64, missing: *Ranges) Error!u64 {
+    /// Notes what is missing of a window's worth of rows; returns how far that reaches. Rows up to `least` are
+    /// read together, so no window ends before them: what lies on both sides of such an end is in no one piece.
+    pub fn need_window(self: *LeafReader, begin: u64, least: u64, end: u64, missing: *Ranges) Error!u64 {
         if (self.plain) |*plain| {
             const row_bytes = plain.size() / @max(plain.row_count(), 1);
-            const behind = @min(end, begin + @max(self.window_size / @max(row_bytes, 1), 1));
+            const behind = @min(end, @max(least, begin + @max(self.window_size / @max(row_bytes, 1), 1)));
             try plain.need(begin, behind, missing);
             return behind;
         }
@@ -264,14 +265,14 @@ pub const LeafReader = struct {
         while (rest.take()) |part| {
             const whole = &self.pages[part.page];
             if (self.is_wanted_whole(part)) {
-                if (whole.size() > left) return reached;
+                if (whole.size() > left and reached >= least) return reached;
                 for (whole.buffers) |buffer| {
                     if (buffer.size > 0 and self.segments.find(buffer) == null) try missing.append(
                         self.arena.gpa,
                         buffer,
                     );
                 }
-                left -= whole.size();
+                left -|= whole.size();
                 reached = whole.end();
                 continue;
             }
@@ -279,7 +280,8 @@ pub const LeafReader = struct {
             switch (page.reader) {
                 inline else => |*reader| {
                     if (!try reader.prepare(missing)) return reached;
-                    const behind = @min(part.end, reader.reach(part.begin, left));
+                    const wanted = @max(least -| whole.first_row, reader.reach(part.begin, left));
+                    const behind = @min(part.end, wanted);
                     try reader.need(part.begin, behind, missing);
                     reached = whole.first_row + behind;
                     if (behind < part.end) return reached;

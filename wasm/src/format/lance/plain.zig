@@ -166,7 +166,10 @@ const Making = struct {
         var count: u64 = 1;
         for (0..16) |_| switch (inner.*) {
             .nullable => |nullable| {
-                if (nullable.validity != null) return refuse("numbers of a page that may be NULL", .{});
+                if (nullable.validity != null) {
+                    interrupt.describe("NULLs within vectors of version 2.0 are not supported", .{});
+                    return error.NotSupported;
+                }
                 inner = nullable.values orelse return refuse("numbers of a page that are NULL", .{});
             },
             .fixed_size_list => |list| {
