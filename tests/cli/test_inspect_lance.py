@@ -20,8 +20,8 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert ["format", "Lance"] in lines and ["rows", f"{count:,}"] in lines
     assert any(line[:1] == ["deleted"] for line in lines)
     assert ["files"] in lines
-    assert main(["head", TABLE, "-n", "2", "--format", "json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 2
+    assert main(["head", TABLE, "-n", "2"]) == 0
+    assert "text 1" in capsys.readouterr().out
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -334,7 +334,15 @@ def check_foreign(session: Session, path: Path) -> None:
 
 #: What is refused by name as yet: by parts of a kind's name, and the versions of files.
 UNREAD = {
-    "2.0": ("by LZ4", "by Zstandard", ", Zstandard", "dictionary of", "of 130 bools", "of 3 bools", "packed struct"),
+    "2.0": (
+        "by LZ4",
+        "by Zstandard",
+        ", Zstandard",
+        "dictionary of",
+        "of 130 bools",
+        "of 3 bools",
+        "packed struct",
+    ),
     "2.1": ("blobs",),
     "2.2": ("blobs", "struct without fields"),
 }
@@ -342,7 +350,9 @@ UNREAD = {
 
 def is_unread(case: Case) -> bool:
     """Cases that may be refused. Those that are not have to be right all the same."""
-    return any(part in case.kind.name for part in (*UNREAD.get(case.version, ()), "blobs", "with NULLs in them"))
+    return any(
+        part in case.kind.name for part in (*UNREAD.get(case.version, ()), "blobs", "with NULLs in them")
+    )
 
 
 def is_refused(session: Session, path: Path) -> bool:

@@ -56,6 +56,18 @@ def test_what_is_read_is_tested(session: QueryMode) -> None:
             session.table(LANCE / f"types_{version}.lance").to_arrow()
 
 
+#: Refused by name as yet: blobs, and NULLs within vectors of version 2.0.
+UNREAD = ("settings", "nested_2.0")
+
+
+def is_unread(session: QueryMode, said: Said) -> bool:
+    if said.path.stem not in UNREAD:
+        return False
+    with raises_code("NOT_SUPPORTED"):
+        table_at(session, said.path, said.version).to_arrow()
+    return True
+
+
 @pytest.mark.parametrize("golden", GOLDENS, ids=[path.stem for path in GOLDENS])
 def test_dataset(session: QueryMode, golden: Path) -> None:
     said = said_by(golden)
@@ -63,6 +75,8 @@ def test_dataset(session: QueryMode, golden: Path) -> None:
     frame = table_at(session, said.path, said.version)
     assert frame.dtypes() == said.golden.types
     assert frame.count() == len(next(iter(said.golden.values.values())))
+    if is_unread(session, said):
+        return
     assert json.dumps(values_of(frame.to_arrow())) == json.dumps(said.golden.values)
 
 
@@ -71,6 +85,8 @@ def test_columns_and_filters(session: QueryMode, golden: Path) -> None:
     """Each column alone; and rows by their values, of which none is lost and none is too many."""
     said = said_by(golden)
     skip_unless_read(version_of(said))
+    if is_unread(session, said):
+        return
     frame = table_at(session, said.path, said.version)
     for name, kind in said.golden.types.items():
         values = said.golden.values[name]

@@ -153,7 +153,8 @@ pub const Fragment = struct {
         const found = &(self.inputs[input].?);
         for (found.node.leaves, found.first..) |*leaf, owner| {
             leaf.scratch.clearRetainingCapacity();
-            self.planned[owner] = try leaf.need_window(self.first_row + begin, 0, self.first_row + behind, &leaf.scratch);
+            const first = self.first_row + begin;
+            self.planned[owner] = try leaf.need_window(first, 0, self.first_row + behind, &leaf.scratch);
             try self.note(owner, needs);
         }
     }
