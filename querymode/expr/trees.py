@@ -322,12 +322,26 @@ def once(change: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
 def transform(expression: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     """A copy in which `change` has replaced whatever it returned something for, outermost first."""
 
-    def changed(part: Expr) -> Expr:
-        found = change(part)
-        return map_children(part, of) if found is None else found
+    return _Transform(change)(expression)
 
-    of = once(changed)
-    return of(expression)
+
+class _Transform:
+    """A class, since functions that call each other are circles, which only the collector frees."""
+
+    __slots__ = ("_change", "_done")
+
+    def __init__(self, change: Callable[[Expr], Expr | None]) -> None:
+        self._change = change
+        self._done: dict[int, tuple[Expr, Expr]] = {}
+
+    def __call__(self, part: Expr) -> Expr:
+        known = self._done.get(id(part))
+        if known is None:
+            found = self._change(part)
+            made = map_children(part, self) if found is None else found
+            # The part is kept beside: its number must not be used again while it is remembered.
+            known = self._done[id(part)] = (part, made)
+        return known[1]
 
 
 def substitute(expression: Expr, columns: Mapping[str, Expr]) -> Expr:
