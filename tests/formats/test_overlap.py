@@ -12,6 +12,7 @@ import pytest
 
 from querymode import QueryMode, col
 from querymode.execute import files
+from querymode.store.local import is_settled
 from querymode.store.open import open_source
 from querymode.store.source import ByteSource
 
@@ -73,6 +74,8 @@ def test_the_next_row_group_is_on_its_way(tmp_path: Path, monkeypatch: pytest.Mo
     table = pa.table(dict.fromkeys("abcd", values))
     pq.write_table(table, path, row_group_size=rows, compression="zstd", use_dictionary=False)
     total = int(values.sum())
+    while not is_settled(open_source(path)):  # or every query looks at the file again, and finds a fast one
+        time.sleep(0.002)
     monkeypatch.setattr(files, "AHEAD_REMOTE", 0)
     serial = seconds(path, total)
     monkeypatch.undo()

@@ -77,6 +77,8 @@ pub const Scan = struct {
     prune: ?Prune,
     row_count: u64,
     stage: Stage = .evidence,
+    /// A step was made.
+    has_begun: bool = false,
     columns: Columns,
     /// Leading filters of the query, and their terms.
     filter_count: usize,
@@ -206,15 +208,15 @@ pub const Scan = struct {
 
     pub fn step(self: *Scan) Error!Progress {
         self.needs.clearRetainingCapacity();
+        const is_first = !self.has_begun;
+        self.has_begun = true;
         while (true) switch (self.stage) {
             .evidence => switch (try self.reader.evidence(&self.question(), &self.needs)) {
                 .need_bytes => return .need_bytes,
                 .excluded => return self.finish(),
                 .zones => |zones| {
                     if (!try self.apply_zones(zones)) return self.finish();
-                    // Rows wait for the next step, also where no bytes are missing: pieces are opened ahead of
-                    // their turn, and then the query is still at the rows of another one.
-                    if (try self.begin_reading() or !self.plan_only) return .need_bytes;
+                    if (try self.begin_reading()) return .need_bytes;
                 },
             },
             .plan => {
@@ -234,6 +236,9 @@ pub const Scan = struct {
                     self.reader.forget_segments();
                     return .need_bytes;
                 }
+                // Rows wait for the second step, also where no bytes are missing: pieces are opened ahead of
+                // their turn, and then the query is still at the rows of another one.
+                if (is_first) return .need_bytes;
                 const is_new = self.columns.all_passed();
                 if (is_new and try self.excludes(cut)) continue;
                 if (is_new) try self.read_cut(self.shorten_cut(cut)) else try self.pass_rows(cut);
